@@ -1,0 +1,1 @@
+"""Pure, streaming diagnosis: one detector a file, run state, roles of errors."""
