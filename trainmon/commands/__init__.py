@@ -1,0 +1,1 @@
+"""The commands behind `trainmon.cli`, one module each; imported only when they are asked for."""

@@ -1,0 +1,1 @@
+"""A run that never was: the recording of `trainmon demo`, and the writer that plays it."""

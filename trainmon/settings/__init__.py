@@ -1,0 +1,1 @@
+"""Configuration: what it may say (`model`), where it comes from (`load`), and where state is kept (`state`)."""
