@@ -1,0 +1,195 @@
+"""Read the configuration: files, then variables; every problem at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.errors import ConfigError
+from trainmon.settings.keys import KEYS, LATER, TABLES, nearest
+from trainmon.settings.model import TAG_NAMES, Settings
+
+PROJECT_FILE = "trainmon.toml"
+PREFIX = "TRAINMON_"
+_NOT_SETTINGS = ("CONFIG",)
+_HEADER = re.compile(r"\s*\[+\s*([^\]#]+?)\s*\]+")
+_ASSIGNMENT = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
+
+
+_Complain = Callable[[str, str, str], None]
+"""Notes a problem: table ("" for the root), key, what is wrong with it."""
+
+
+@dataclass
+class _Found:
+    """What was read so far: the strongest file is read last and overwrites."""
+
+    values: dict[tuple[str, str], object] = field(default_factory=dict)
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """Read the configuration.
+
+    `trainmon.toml` of the working folder over `$XDG_CONFIG_HOME/trainmon/config.toml` over the defaults, key by key; an
+    explicit file is read instead of both. `TRAINMON_*` variables go over the files.
+
+    Args:
+        explicit: The file of `--config` (or of TRAINMON_CONFIG); it must exist.
+        cwd: The working folder; None: the process's own.
+        env: The environment; None: the process's own.
+
+    Raises:
+        ConfigError: One line for each problem, all of them.
+    """
+    env = os.environ if env is None else env
+    found = _Found()
+    files: list[Path] = []
+    if explicit is None and env.get(PREFIX + "CONFIG"):
+        explicit = Path(env[PREFIX + "CONFIG"])
+    for path in [explicit] if explicit is not None else _usual_files(cwd, env):
+        if _read_file(path, found, must_exist=explicit is not None):
+            files.append(path)
+    _read_variables(env, found)
+    if found.problems:
+        raise ConfigError(found.problems)
+    settings = Settings(tags=found.tags, files=tuple(reversed(files)))
+    limits = {key: value for (table, key), value in found.values.items() if table == "thresholds"}
+    others = {key: value for (table, key), value in found.values.items() if table != "thresholds"}
+    return replace(settings, thresholds=replace(Thresholds(), **limits), **others)  # type: ignore[arg-type]
+
+
+def _usual_files(cwd: Path | None, env: Mapping[str, str]) -> list[Path]:
+    """The files that are looked for, the weakest first."""
+    found = []
+    base = env.get("XDG_CONFIG_HOME", "")
+    if base.startswith("/"):
+        found.append(Path(base, "trainmon", "config.toml"))
+    elif env.get("HOME"):
+        found.append(Path(env["HOME"], ".config", "trainmon", "config.toml"))
+    try:
+        found.append((Path.cwd() if cwd is None else cwd) / PROJECT_FILE)
+    except OSError:  # the working folder was deleted under us
+        pass
+    return found
+
+
+def _read_file(path: Path, found: _Found, must_exist: bool) -> bool:
+    try:
+        raw = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        if must_exist:
+            found.problems.append(f"{path}: no such file; check the path given to --config")
+        return False
+    except OSError as error:
+        reason = "is a folder, not a file" if isinstance(error, IsADirectoryError) else "may not be read"
+        if must_exist or not isinstance(error, PermissionError):
+            found.problems.append(f"{path}: {reason}")
+        return False
+    try:
+        text = raw.decode("utf-8")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        found.problems.append(f"{path}, line {line}: not UTF-8 text")
+        return False
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        message = str(error) or "nested too deeply"
+        at = re.search(r" \(at line (\d+), column \d+\)$", message)
+        where = f", line {at[1]}" if at else ""
+        found.problems.append(f"{path}{where}: not valid TOML: {message[: at.start()] if at else message}")
+        return False
+    _read_table(path, table, _lines(text), found)
+    return True
+
+
+def _read_table(path: Path, root: dict[str, object], lines: dict[tuple[str, str], int], found: _Found) -> None:
+    def complain(table: str, name: str, text: str) -> None:
+        line = lines.get((table, name))
+        where = f", line {line}" if line else ""
+        shown = f"[{name}]" if not table else f"{name} in [{table}]"
+        found.problems.append(f"{path}{where}: {shown} {text}")
+
+    for table, content in root.items():
+        if table in LATER:
+            complain("", table, "is not read by this version; take it out")
+        elif table not in TABLES:
+            home = next((key.table for key in KEYS if key.name == table), "")
+            near = nearest(table, TABLES)
+            hint = f"; it belongs in [{home}]" if home else f"; did you mean [{near}]?" if near else ""
+            complain("", table, f"is no known table{hint}")
+        elif not isinstance(content, dict):
+            complain("", table, "should be a table")
+        elif table == "tags":
+            _read_tags(content, complain, found)
+        else:
+            known = {key.name: key for key in KEYS if key.table == table}
+            for name, value in content.items():
+                if name not in known:
+                    near = nearest(name, list(known))
+                    complain(table, name, "is no known key" + (f'; did you mean "{near}"?' if near else ""))
+                    continue
+                try:
+                    found.values[table, known[name].field] = known[name].convert(value)
+                except ValueError as error:
+                    complain(table, name, str(error))
+
+
+def _read_tags(content: dict[str, object], complain: _Complain, found: _Found) -> None:
+    for pattern, labels in content.items():
+        if not isinstance(labels, dict):
+            complain("tags", pattern, 'should be a table such as { job_id = "7421" }')
+            continue
+        for name, value in labels.items():
+            if name not in TAG_NAMES:
+                near = nearest(name, TAG_NAMES)
+                hint = f'did you mean "{near}"?' if near else "a tag is one of " + ", ".join(TAG_NAMES)
+                complain("tags", pattern, f'sets "{name}", which is no tag; {hint}')
+            elif isinstance(value, bool) or not isinstance(value, str | int | float):
+                complain("tags", pattern, f'sets "{name}" to something that is no text')
+            else:
+                found.tags.setdefault(pattern, {})[name] = str(value)
+
+
+def _read_variables(env: Mapping[str, str], found: _Found) -> None:
+    known = {key.name.upper(): key for key in KEYS}
+    for variable, text in sorted(env.items()):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in _NOT_SETTINGS:
+            continue
+        key = known.get(name)
+        if key is None:
+            # A name that is near to none of ours may be somebody else's: only a slip of the pen is an error.
+            near = nearest(name, [each.lower() for each in known])
+            if near:
+                found.problems.append(f"{variable}: no known variable; did you mean {PREFIX}{near.upper()}?")
+            continue
+        try:
+            found.values[key.table, key.field] = key.convert(text)
+        except ValueError as error:
+            found.problems.append(f"{variable}: {error}")
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """Where each key stands, as far as it can be seen without a parser: (table, key) -> 1-based line."""
+    found: dict[tuple[str, str], int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = _HEADER.match(line)
+        if header:
+            table = header[1].split(".", 1)[0].strip("\"' ")
+            found.setdefault(("", table), number)
+            inner = header[1].partition(".")[2].strip("\"' ")
+            if inner:
+                found.setdefault((table, inner), number)
+            continue
+        assignment = _ASSIGNMENT.match(line)
+        if assignment:
+            found.setdefault((table, assignment[1].strip("\"'")), number)
+    return found

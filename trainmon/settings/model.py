@@ -1,0 +1,54 @@
+"""The settings of a session, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trainmon.diagnosis.thresholds import Thresholds
+
+THEMES = ("auto", "dark", "light", "ansi16", "mono")
+"""What `theme` may be: "auto" asks the terminal."""
+
+TAG_NAMES = ("job_id", "model_name", "trace_id", "module", "thread")
+"""What a tag may set: the labels of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be configured, after files, variables and options.
+
+    Attributes:
+        thresholds: Limits of the detectors.
+        tags: Pattern of source names -> labels for every record of a matching source; a later pattern wins.
+        theme: One of `THEMES`.
+        flash: Whether the label of a new critical alert flashes for 3 s.
+        bell: Whether a new critical alert rings the terminal's bell, once.
+        ascii: Draw with ASCII signs only; None: as the locale says.
+        poll_s: Seconds between two looks at the followed files.
+        files: The configuration files that were read, the strongest first.
+    """
+
+    thresholds: Thresholds = Thresholds()
+    tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    theme: str = "auto"
+    flash: bool = True
+    bell: bool = True
+    ascii: bool | None = None
+    poll_s: float = 0.1
+    files: tuple[Path, ...] = ()
+
+    def tags_for(self, source: str) -> dict[str, str]:
+        """Return the labels for a source.
+
+        Args:
+            source: Its name as given; a pattern matches the whole of it or its last part.
+        """
+        last = source.rsplit("/", 1)[-1]
+        found: dict[str, str] = {}
+        for pattern, labels in self.tags.items():
+            if fnmatchcase(source, pattern) or fnmatchcase(last, pattern):
+                found.update(labels)
+        return found
