@@ -1,0 +1,38 @@
+"""What is left after a fault of our own: a file that tells, and one line where it is."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from trainmon import __version__
+from trainmon.settings.state import state_folder
+
+
+def report(folder: Path | None = None) -> str:
+    """Write down the exception that is being handled.
+
+    Args:
+        folder: Where; None: the state folder.
+
+    Returns:
+        One line for standard error: what happened, and where the file is.
+    """
+    kind, error, _ = sys.exc_info()
+    what = f"{kind.__name__ if kind else 'fault'}: {error}".splitlines()[0][:200]
+    if folder is None:
+        folder, _sentence = state_folder()
+    if folder is not None:
+        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
+        head = f"trainmon {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv[1:]}\n\n"
+        try:
+            path.write_text(head + traceback.format_exc(), "utf-8")
+            return f"this is a fault in trainmon, not in your run ({what}); the details are in {path}"
+        except OSError:
+            pass
+    where = traceback.extract_tb(error.__traceback__)[-1] if error else None
+    place = f" at {Path(where.filename).name}:{where.lineno}" if where else ""
+    return f"this is a fault in trainmon, not in your run ({what}{place}); no file could be written"
