@@ -1,0 +1,317 @@
+"""One metric over the steps of a run, merged over its nodes, in bounded memory.
+
+The newest half of the points keeps full resolution. When there are too many, neighbours in the older half are
+merged in pairs (minimum, mean, maximum), again and again as the run grows: far past is coarse, no spike is lost.
+
+The files of a run are often read one after the other, so the same step can be told again much later. The values of
+recent steps are kept one by one for an exact median, as far as a budget allows; a step that is older than that is
+frozen: later values still widen its minimum and maximum, and move its middle as in a mean.
+
+A node whose step goes back has been resumed from a checkpoint: from that step on the later segment replaces the
+earlier one, so that x always rises.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+from trainmon.series.reduce import bucket
+from trainmon.series.robust import median
+from trainmon.snapshot import Points
+
+POINTS = 4096
+"""Points a series keeps before neighbours in its older half are merged."""
+BUDGET = 12_288
+"""Single values kept for exact medians, over all open steps (96 KB)."""
+OPEN_STEPS = 1_024
+"""Steps that are open at most."""
+MARKS = 256
+"""Positions of non-finite values kept, the newest ones."""
+SLACK = 4
+"""A step that is behind its node's newest by no more is a late line, not a resume."""
+CUTS = 64
+"""Resumes that are remembered."""
+BIGGEST = 2**53
+"""Steps beyond this are nonsense, and a float does not hold them."""
+
+
+class _Seat:
+    """What is known of a node: its newest step and the segment (count of resumes) that it is in."""
+
+    __slots__ = ("last", "segment")
+
+    def __init__(self, last: int, segment: int) -> None:
+        self.last = last
+        self.segment = segment
+
+
+class StepSeries:
+    """Median and minimum to maximum of a metric over nodes, by step.
+
+    Args:
+        points: How many points are kept at most (at least 16).
+    """
+
+    def __init__(self, points: int = POINTS) -> None:
+        self._limit = max(16, points)
+        self._x = array("d")
+        self._lo = array("d")
+        self._mid = array("d")
+        self._hi = array("d")
+        self._n = array("d")  # values in a point
+        self._w = array("d")  # steps in a point: 1 is fine, more is merged
+        self._open: dict[int, array[float]] = {}
+        self._open_values = 0
+        self._stale: set[int] = set()  # open steps whose median is to be computed again
+        self._floor = float("-inf")  # steps below this are frozen
+        self._seats: dict[str, _Seat] = {}
+        self._cuts: list[tuple[int, int]] = []  # (step it went back to, newest step before), one a segment
+        self._marks: list[float] = []
+        self._cache: dict[int, tuple[int, int, list[tuple[float, float, float, float]]]] = {}
+        self._dirty = 0
+        self.version = 0
+        """Rises with every value that changed something."""
+        self.count = 0
+        """Finite values taken in."""
+        self.non_finite_count = 0
+        """NaN and infinite values, all of them."""
+        self.first: tuple[float, float] | None = None
+        """The first step and value that was seen."""
+
+    def __len__(self) -> int:
+        return len(self._x)
+
+    # ------------------------------------------------------------ taking in
+
+    def add(self, step: int, node: str, value: float) -> None:
+        """Take in what `node` reports at `step`. NaN and infinity are marked, not drawn."""
+        if not -BIGGEST < step < BIGGEST or not self._admit(step, node):
+            return
+        self.version += 1
+        if value - value != 0.0:
+            self.non_finite_count += 1
+            if not self._marks or self._marks[-1] < step:
+                self._marks.append(float(step))
+            elif step not in self._marks:
+                self._marks.insert(bisect_left(self._marks, step), float(step))
+            if len(self._marks) > MARKS:
+                del self._marks[0]
+            return
+        self.count += 1
+        if self.first is None or step < self.first[0]:
+            self.first = (float(step), value)
+        x = self._x
+        n = len(x)
+        if not n or step > x[-1]:
+            self._insert(n, step, value)
+            return
+        if step == x[-1]:
+            i = n - 1
+        else:
+            i = bisect_right(x, step) - 1
+            if i < 0 or (x[i] != step and self._w[i] == 1.0):
+                self._insert(i + 1, step, value)
+                return
+        self._merge_into(i, step, value)
+
+    def _insert(self, i: int, step: int, value: float) -> None:
+        for column, item in ((self._x, float(step)), (self._lo, value), (self._mid, value), (self._hi, value)):
+            column.insert(i, item)
+        self._n.insert(i, 1.0)
+        self._w.insert(i, 1.0)
+        self._touch(i)
+        if step >= self._floor:
+            self._open[step] = array("d", (value,))
+            self._open_values += 1
+            if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
+                self._freeze()
+        if len(self._x) > self._limit:
+            self._compact()
+
+    def _merge_into(self, i: int, step: int, value: float) -> None:
+        if value < self._lo[i]:
+            self._lo[i] = value
+        if value > self._hi[i]:
+            self._hi[i] = value
+        self._n[i] += 1.0
+        self._touch(i)
+        values = self._open.get(step) if self._w[i] == 1.0 else None
+        if values is None:
+            share = 1.0 / self._n[i]
+            self._mid[i] = self._mid[i] * (1.0 - share) + value * share
+            return
+        values.append(value)
+        self._open_values += 1
+        self._stale.add(step)
+        if self._open_values > BUDGET:
+            self._freeze()
+
+    def _touch(self, i: int) -> None:
+        if i < self._dirty:
+            self._dirty = i
+
+    def _freeze(self) -> None:
+        """Close the oldest open steps, a quarter of them at once."""
+        self._settle()
+        for step in sorted(self._open)[: max(1, len(self._open) // 4)]:
+            if len(self._open) <= 1:
+                break
+            self._open_values -= len(self._open.pop(step))
+            self._floor = max(self._floor, step + 1)
+
+    def _settle(self) -> None:
+        """Bring the medians of open steps up to date."""
+        for step in self._stale:
+            values = self._open.get(step)
+            i = bisect_left(self._x, step)
+            if values is not None and i < len(self._x) and self._x[i] == step:
+                self._mid[i] = median(values)
+        self._stale.clear()
+
+    def _compact(self) -> None:
+        """Merge neighbours in the older half."""
+        self._settle()
+        half = (len(self._x) // 2) & ~1
+        x, lo, mid, hi, n, w = self._x, self._lo, self._mid, self._hi, self._n, self._w
+        fresh: list[array[float]] = [array("d") for _ in range(6)]
+        for i in range(0, half, 2):
+            first, low, middle, high = bucket(x, lo, mid, hi, w, i, i + 2)
+            for column, item in zip(fresh, (first, low, middle, high, n[i] + n[i + 1], w[i] + w[i + 1]), strict=True):
+                column.append(item)
+        for column, old in zip(fresh, (x, lo, mid, hi, n, w), strict=True):
+            column.extend(old[half:])
+        edge = x[half] if half < len(x) else x[-1] + 1
+        self._x, self._lo, self._mid, self._hi, self._n, self._w = fresh
+        for step in [s for s in self._open if s < edge]:
+            self._open_values -= len(self._open.pop(step))
+        self._floor = max(self._floor, edge)
+        self._cache.clear()
+        self._dirty = 0
+
+    # ------------------------------------------------------------ resumes
+
+    def _admit(self, step: int, node: str) -> bool:
+        """Whether a value belongs to the run as it stands; notices resumes."""
+        seat = self._seats.get(node)
+        segment = len(self._cuts)
+        if seat is None:
+            behind = 0 if self._cuts and step < self._cuts[-1][0] else segment
+            self._seats[node] = seat = _Seat(step, behind)
+        elif step < seat.last - SLACK:
+            seat.segment += 1
+            seat.last = step
+            if seat.segment > segment:
+                self._cut(step)
+                seat.segment = len(self._cuts)
+        elif step > seat.last:
+            seat.last = step
+        if seat.segment < len(self._cuts):
+            later = self._cuts[seat.segment :]
+            if step > max(top for _, top in later):
+                seat.segment = len(self._cuts)  # it is past all that was replaced: it must be in the present
+            elif step >= min(cut for cut, _ in later):
+                return False
+        return True
+
+    def _cut(self, step: int) -> None:
+        """A resume: forget everything from `step` on."""
+        if self._x and self._x[-1] >= step:
+            top = int(self._x[-1])
+        else:
+            top = step
+        self._cuts.append((step, top))
+        if len(self._cuts) > CUTS:
+            del self._cuts[0]
+            for seat in self._seats.values():
+                seat.segment = max(0, seat.segment - 1)
+        i = bisect_left(self._x, step)
+        for column in (self._x, self._lo, self._mid, self._hi, self._n, self._w):
+            del column[i:]
+        for s in [s for s in self._open if s >= step]:
+            self._open_values -= len(self._open.pop(s))
+            self._stale.discard(s)
+        del self._marks[bisect_left(self._marks, step) :]
+        # What was frozen beyond the cut may be told anew; where points are merged it stays frozen.
+        edge = next((self._x[j] + 1 for j in range(i - 1, -1, -1) if self._w[j] > 1.0), float("-inf"))
+        self._floor = min(self._floor, max(edge, float(step)))
+        if self._cache:
+            self._cache.clear()
+        self._dirty = 0
+        self.version += 1
+
+    # ------------------------------------------------------------ giving out
+
+    @property
+    def newest(self) -> float | None:
+        """The newest step that has a finite value."""
+        return self._x[-1] if self._x else None
+
+    @property
+    def value(self) -> float | None:
+        """The median over the nodes that report at the newest step."""
+        if not self._x:
+            return None
+        values = self._open.get(int(self._x[-1]))
+        return median(values) if values else self._mid[-1]
+
+    @property
+    def non_finite(self) -> tuple[float, ...]:
+        """Steps with a NaN or infinite value, oldest first; the newest of them when there are many."""
+        return tuple(self._marks)
+
+    def points(self, max_n: int = 512) -> Points:
+        """The series in at most `max_n` points, x rising, every spike kept in lo and hi.
+
+        Buckets stand still while the series grows, so that a new value changes the last point only.
+        """
+        self._settle()
+        x, lo, mid, hi, w = self._x, self._lo, self._mid, self._hi, self._w
+        n = len(x)
+        if n <= max_n:
+            return Points(tuple(x), tuple(lo), tuple(mid), tuple(hi))
+        size = 2
+        while -(-n // size) > max_n:
+            size *= 2
+        if self._dirty < n:  # whatever is cached from the first touched point on is void
+            for key, (width, upto, rows) in list(self._cache.items()):
+                keep = min(upto, self._dirty // width)
+                del rows[keep:]
+                self._cache[key] = (width, keep, rows)
+        cached = self._cache.get(max_n)
+        done: list[tuple[float, float, float, float]] = cached[2] if cached and cached[0] == size else []
+        for i in range(len(done) * size, n, size):
+            done.append(bucket(x, lo, mid, hi, w, i, min(n, i + size)))
+        if len(self._cache) > 4:
+            self._cache.clear()
+        self._cache[max_n] = (size, len(done), done)
+        self._dirty = n
+        if n % size:
+            # The last bucket is not full yet: it must be made again.
+            self._dirty = n - n % size
+        a, b, c, d = zip(*done, strict=True)
+        return Points(a, b, c, d)
+
+    def change(self) -> tuple[float, int] | None:
+        """How the mean of the last window differs from the window before, and the window's width in steps.
+
+        The width is a round number, about an eighth of the run. None while the run is too short to say.
+        """
+        if len(self._x) < 4:
+            return None
+        span = self._x[-1] - self._x[0]
+        width = 0
+        for candidate in (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
+            if candidate * 8 <= span:
+                width = candidate
+        if not width:
+            return None
+        self._settle()
+        end = self._x[-1]
+        a = bisect_right(self._x, end - 2 * width)
+        b = bisect_right(self._x, end - width)
+        if b == a or b == len(self._x):
+            return None
+        before, after = self._mid[a:b], self._mid[b:]
+        change = sum(after) / len(after) - sum(before) / len(before)
+        return (change, width) if change - change == 0.0 else None
