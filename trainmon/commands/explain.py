@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from trainmon.errors import TrainmonError, UsageError
+
+if TYPE_CHECKING:
+    from trainmon.catalogue import Catalogue
 
 _MOST = 1 << 20
 
@@ -16,40 +20,37 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         TrainmonError: No entry of the catalogue knows it.
     """
-    from trainmon.catalogue import explain, load
+    from trainmon.catalogue import load
 
+    catalogue = load()
     words: list[str] = options.text
     if not words:
-        return _list_all()
+        return _list_all(catalogue)
     text = " ".join(words)
     if text == "-":
         text = sys.stdin.buffer.read(_MOST).decode("utf-8", "replace")
     if not text.strip():
         raise UsageError("nothing to explain: give a code, a line of a log, or - and text on standard input")
-    found = explain(text)
+    found = catalogue.explain(text)
     if not found:
-        near = _near(text, [entry.code for entry in load().entries])
-        hint = f'did you mean "{near}"?' if near else "`trainmon explain` without a word lists the codes"
-        shown = text.strip().splitlines()[0][:60]
-        raise TrainmonError(f"no entry knows {shown!r}; {hint}")
+        near = catalogue.nearest(text) if len(text.split()) == 1 else []
+        hint = f"did you mean {' or '.join(near)}?" if near else "`trainmon explain` without a word lists the codes"
+        shown = clean(text.strip().splitlines()[0])[:60]
+        raise TrainmonError(f'no entry knows "{shown}"; {hint}')
     from trainmon.catalogue.text import render
 
     sys.stdout.write("\n".join(render(entry) for entry in found))
     return 0
 
 
-def _near(text: str, codes: list[str]) -> str:
-    from difflib import get_close_matches
-
-    found = get_close_matches(text.strip().upper(), codes, n=1, cutoff=0.6)
-    return found[0] if found else ""
-
-
-def _list_all() -> int:
-    from trainmon.catalogue import load
-
-    entries = load().entries
+def _list_all(catalogue: Catalogue) -> int:
+    entries = sorted(catalogue, key=lambda entry: entry.code)
     width = max(len(entry.code) for entry in entries)
     for entry in entries:
         sys.stdout.write(f"{entry.code:<{width}}  {entry.title}\n")
     return 0
+
+
+def clean(text: str) -> str:
+    """Text of unknown origin without anything that a terminal would act on."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)

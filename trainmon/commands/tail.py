@@ -1,0 +1,211 @@
+"""`trainmon tail`: sources, settings and the right form of output, joined."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from trainmon.cli import complain
+from trainmon.errors import TerminalError, UsageError
+
+if TYPE_CHECKING:
+    from trainmon.session.session import Session
+    from trainmon.settings import Settings
+
+_NAP_S = 1.0
+_REST_S = 3.0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Follow the sources that were named.
+
+    Raises:
+        UsageError: None was named.
+    """
+    if not options.sources:
+        raise UsageError(
+            "tail needs a SOURCE: a file, a 'pattern', a folder or -; plain `trainmon` looks for logs in this folder"
+        )
+    return follow(options.sources, options, settings_of(options))
+
+
+def discover(options: argparse.Namespace) -> int:
+    """Follow what looks like training logs in the current folder, and say what was chosen."""
+    from trainmon.sources.discover import discover as look
+
+    found = look(Path.cwd())
+    if not found.specs:
+        raise UsageError(found.sentence)
+    complain(found.sentence)
+    return follow(found.specs, options, settings_of(options))
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Return the settings with the options over them.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+        UsageError: An option's value is.
+    """
+    from trainmon.settings import load
+    from trainmon.settings.keys import KEYS
+
+    settings = load(Path(options.config) if options.config else None)
+    changes: dict[str, Any] = {}
+    if options.theme:
+        changes["theme"] = options.theme
+    if options.ascii:
+        changes["ascii"] = True
+    if options.no_flash:
+        changes["flash"] = False
+    if options.poll:
+        convert = next(key.convert for key in KEYS if key.name == "poll")
+        try:
+            changes["poll_s"] = convert(options.poll)
+        except ValueError as error:
+            raise UsageError(f"--poll {options.poll}: {error}") from None
+    return replace(settings, **changes)
+
+
+def follow(
+    specs: list[str],
+    options: argparse.Namespace,
+    settings: Settings,
+    *,
+    demo: bool = False,
+    over: Callable[[], bool] | None = None,
+) -> int:
+    """Follow sources on a screen, or as plain lines where no screen can be.
+
+    Args:
+        over: Says when plain output has nothing more to come (the demo's writer is done).
+
+    Returns:
+        The exit code.
+    """
+    from trainmon.session.session import Session
+
+    session = Session(
+        specs,
+        settings,
+        exact=getattr(options, "exact", False),
+        separate=getattr(options, "separate", False),
+        demo=demo,
+        stdin=_standard_input() if "-" in specs else None,
+    )
+    if options.plain or not _is_terminal(sys.stdout):
+        return print_plain(session, over=over)
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        name = os.environ.get("TERM") or "(not set)"
+        complain(f"TERM={name} can draw no screen: plain lines follow (TERM=xterm-256color for the screen)")
+        return print_plain(session, over=over)
+    try:
+        from trainmon.tui.run import run_screen
+
+        return run_screen(session, settings=settings, separate=getattr(options, "separate", False))
+    except TerminalError as error:
+        complain(f"{error}: plain lines follow")
+        return print_plain(session, over=over)
+
+
+def _standard_input() -> BinaryIO:
+    """A descriptor of our own for the data, since the screen puts the keyboard in the place of 0."""
+    try:
+        return open(os.dup(0), "rb", buffering=0)
+    except OSError:
+        raise UsageError("standard input is closed: there is nothing to read for -") from None
+
+
+def _is_terminal(stream: object) -> bool:
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]
+    except (AttributeError, ValueError, OSError):
+        return False
+
+
+@contextmanager
+def signals_raise() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into SystemExit(128 + n), so that what has to be put away is put away."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_plain(session: Session, over: Callable[[], bool] | None = None) -> int:
+    """Print a line for each update until everything has ended or nobody reads any more.
+
+    Returns:
+        0. An interrupt is raised on, as everywhere.
+    """
+    from trainmon.outputs.plain import PlainLines
+
+    lines = PlainLines()
+    wake = threading.Event()
+    session.subscribe(wake.set)
+    with signals_raise():
+        session.start()
+        rest = _REST_S
+        try:
+            while rest > 0:
+                wake.wait(_NAP_S)
+                wake.clear()
+                _put(lines.update(session.snapshot, session.clock.monotonic()))
+                if _nobody_reads():
+                    return 0
+                if _all_ended(session) or (over is not None and over()):
+                    # What was written last still has to be read, judged and printed.
+                    rest -= _NAP_S
+            return 0
+        except BrokenPipeError:
+            _silence_stdout()
+            return 0
+        finally:
+            session.stop()
+
+
+def _put(lines: list[str]) -> None:
+    if not lines:
+        return
+    text = "\n".join(lines) + "\n"
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def _nobody_reads() -> bool:
+    """Whether the other end of a pipe was closed; a write would tell only with the next line."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError, io.UnsupportedOperation):
+        return False
+
+
+def _silence_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _all_ended(session: Session) -> bool:
+    sources = session.snapshot.sources
+    return bool(sources) and all(source.word == "ended" for source in sources)
