@@ -95,31 +95,32 @@ def follow(
     """
     from trainmon.session.session import Session
 
-    session = Session(
-        specs,
-        settings,
-        exact=getattr(options, "exact", False),
-        separate=getattr(options, "separate", False),
-        demo=demo,
-        stdin=_standard_input() if "-" in specs else None,
-    )
-    if options.plain or not _is_terminal(sys.stdout):
-        return print_plain(session, over=over)
-    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
-        name = os.environ.get("TERM") or "(not set)"
-        complain(f"TERM={name} can draw no screen: plain lines follow (TERM=xterm-256color for the screen)")
-        return print_plain(session, over=over)
-    try:
-        from trainmon.tui.run import run_screen
+    separate = getattr(options, "separate", False)
+    screen = not options.plain and _is_terminal(sys.stdout)
+    stdin: BinaryIO | None = None
+    if screen:
+        from trainmon.tui.terminal import check_terminal, take_keyboard
 
-        return run_screen(session, settings=settings, separate=getattr(options, "separate", False))
-    except TerminalError as error:
-        complain(f"{error}: plain lines follow")
+        try:
+            check_terminal()
+            stdin = take_keyboard() if "-" in specs else None
+        except TerminalError as error:
+            complain(f"{error}; plain lines follow")
+            screen = False
+    if "-" in specs and stdin is None:
+        stdin = _standard_input()
+    session = Session(
+        specs, settings, exact=getattr(options, "exact", False), separate=separate, demo=demo, stdin=stdin
+    )
+    if not screen:
         return print_plain(session, over=over)
+    from trainmon.tui.run import run_screen
+
+    return run_screen(session, settings=settings, separate=separate)
 
 
 def _standard_input() -> BinaryIO:
-    """A descriptor of our own for the data, since the screen puts the keyboard in the place of 0."""
+    """Standard input, unbuffered, through a descriptor of our own."""
     try:
         return open(os.dup(0), "rb", buffering=0)
     except OSError:

@@ -146,7 +146,8 @@ def _telemetry(step: int, at: float, chance: Random) -> Iterator[Moment]:
                 worker,
                 "INFO",
                 f"step={step} rank={worker * GPUS + gpu} gpu={gpu} gpu_memory_mb={memory:.0f} "
-                f"gpu_memory_total_mb={CARD_MB} gpu_utilization={load:.0f} gpu_temperature_c={heat:.0f} gpu_power_w={power:.0f}",
+                f"gpu_memory_total_mb={CARD_MB} gpu_utilization={load:.0f} "
+                f"gpu_temperature_c={heat:.0f} gpu_power_w={power:.0f}",
             )
 
 
@@ -160,8 +161,9 @@ def _failure(at: float) -> Iterator[Moment]:
         '  File "train.py", line 187, in main',
         "    loss = model(batch).loss",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.50 GiB. GPU 3 has a total capacity "
-        "of 80.00 GiB of which 214.00 MiB is free. Including non-PyTorch memory, this process has 79.78 GiB memory in use. Of the "
-        "allocated memory 77.91 GiB is allocated by PyTorch, and 1.02 GiB is reserved by PyTorch but unallocated.",
+        "of 80.00 GiB of which 214.00 MiB is free. Including non-PyTorch memory, this process has 79.78 GiB memory "
+        "in use. Of the allocated memory 77.91 GiB is allocated by PyTorch, and 1.02 GiB is reserved "
+        "by PyTorch but unallocated.",
     )
     for line in trace:
         yield Moment(at, LEAK, "", f"[rank{rank}]: {line}")
