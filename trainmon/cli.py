@@ -16,7 +16,7 @@ from trainmon.errors import ConfigError, TrainmonError, UsageError
 
 SUMMARIES = {
     "tail": "watch running or finished training logs live",
-    "demo": "the same screen on a recorded run that goes wrong",
+    "demo": "the same on a recorded run that goes wrong",
     "parse": "turn logs into JSON lines on standard output",
     "explain": "what an error means, what causes it, what helps",
     "doctor": "check this machine and terminal",

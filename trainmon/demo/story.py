@@ -91,7 +91,7 @@ def moments(seed: int = 7) -> Iterator[Moment]:
 def _length_of_history() -> float:
     steps = FIRST_LIVE_STEP - 1
     pauses = steps // CHECKPOINT_EVERY * CHECKPOINT_S + steps // EVAL_EVERY * EVAL_S
-    return sum(_step_time(step) for step in range(1, steps + 1)) + pauses
+    return sum(_step_time(step) for step in range(1, steps + 1)) + pauses + STEP_S / 2
 
 
 def _step_time(step: int) -> float:
