@@ -1,0 +1,171 @@
+"""Charts, incident spans and the metric row, out of the series of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from trainmon.model import Incident, Severity
+from trainmon.series.robust import median
+from trainmon.session.metrics import SHOWN, MetricName, title_of
+from trainmon.session.run import RunState
+from trainmon.session.warmup import schedule_note
+from trainmon.session.wording import coarse
+from trainmon.snapshot import ChartView, MetricView, Points, Span
+
+MAX_POINTS = 512
+SPARK = 60
+METRICS = 8
+_FIRST = ("loss", "learning_rate")
+_OTHERS_EVERY_S = 1.0
+_HEALTHY_MIN = 8
+
+_COLOURS: dict[str, tuple[str, ...]] = {
+    "straggler": ("step_time_s", "tokens_per_second", "samples_per_second", "mfu", "tflops_per_gpu"),
+    "slowdown": ("step_time_s", "tokens_per_second", "samples_per_second", "mfu", "tflops_per_gpu"),
+    "data_bottleneck": ("data_time_s", "step_time_s", "tokens_per_second", "samples_per_second"),
+    "loss_nan": ("grad_norm", "loss"),
+    "grad_spike": ("grad_norm",),
+    "near_oom": ("gpu_memory_mb",),
+    "memory_leak": ("gpu_memory_mb",),
+    "memory_high": ("gpu_memory_mb",),
+}
+"""Which metrics an incident colours."""
+
+
+class ChartBuilder:
+    """Builds the views of one run and keeps those whose series did not change."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, tuple[tuple[object, ...], ChartView]] = {}
+        self._others_at = -math.inf
+
+    def charts(self, run: RunState, now: float, gaps: tuple[float, ...]) -> tuple[ChartView, ...]:
+        """All charts, loss and learning rate first.
+
+        Args:
+            now: Unix seconds; the charts that no overview shows are made anew once a second at most.
+            gaps: Steps after which values are missing.
+        """
+        stale = self._stale(run, now)
+        others = not 0.0 <= now - self._others_at < _OTHERS_EVERY_S
+        if others:
+            self._others_at = now
+        views = []
+        for key in run.metrics.order():
+            cached = self._views.get(key)
+            if cached is not None and not others and key not in _FIRST:
+                views.append(cached[1])
+                continue
+            series = run.metrics.get(key)
+            if series is None:
+                continue
+            state = (id(series), series.version, gaps, stale)
+            if cached is None or cached[0] != state:
+                cached = self._views[key] = (state, self._chart(key, run, gaps, stale))
+            views.append(cached[1])
+        return tuple(views)
+
+    def points(self, key: str) -> Points:
+        """The points of a chart that was built before."""
+        cached = self._views.get(key)
+        return cached[1].points if cached is not None else Points()
+
+    def _stale(self, run: RunState, now: float) -> float | None:
+        if run.loss_heard is None:
+            return None
+        age = now - run.loss_heard
+        if age <= max(10.0, 3.0 * (run.loss_interval or 0.0)):
+            return None
+        return coarse(age) or None
+
+    def _chart(self, key: str, run: RunState, gaps: tuple[float, ...], stale: float | None) -> ChartView:
+        series = run.metrics.get(key)
+        assert series is not None
+        points = series.points(MAX_POINTS)
+        value = series.value
+        marks = series.non_finite
+        if marks and (series.newest is None or marks[-1] > series.newest):
+            value = math.nan
+        change = series.change() if key == "loss" else None
+        note = ""
+        if key == "learning_rate":
+            note = schedule_note(run.warmup, points.x, points.mid, run.total_steps, run.scheduler)
+        return ChartView(
+            key=key,
+            title=title_of(key),
+            value=value,
+            points=points,
+            change=change[0] if change else None,
+            change_steps=change[1] if change else 0,
+            note=note,
+            gaps=gaps,
+            non_finite=marks,
+            non_finite_count=series.non_finite_count,
+            stale_s=stale,
+            first_x=series.first[0] if series.first else None,
+            first_value=series.first[1] if series.first else None,
+        )
+
+    def metrics(self, run: RunState) -> tuple[MetricView, ...]:
+        """The metric row."""
+        views = []
+        for group in SHOWN:
+            name = next((name for name in group if name.key in run.metrics), None)
+            if name is not None:
+                views.append(self._metric(name, run))
+            if len(views) >= METRICS:
+                break
+        return tuple(views)
+
+    def _metric(self, name: MetricName, run: RunState) -> MetricView:
+        series = run.metrics.get(name.key)
+        assert series is not None
+        points = series.points(MAX_POINTS)
+        start, severity = bad_start(run.open.values(), name.key)
+        spark = points.mid[-SPARK:]
+        bad_from = None
+        if start is not None:
+            at = next((i for i, x in enumerate(points.x[-SPARK:]) if x >= start), None)
+            bad_from = at
+        healthy = [y for x, y in zip(points.x, points.mid, strict=True) if start is None or x < start]
+        change = None
+        # Old values are what the newest one is held against: the very last ones are left out.
+        healthy = healthy[: max(0, len(healthy) - 2)] if start is None else healthy
+        value = series.value
+        if len(healthy) >= _HEALTHY_MIN and value is not None and math.isfinite(value):
+            middle = median(healthy[-256:])
+            if middle:
+                change = (value - middle) / abs(middle) * 100.0
+        return MetricView(
+            key=name.key,
+            title=name.title,
+            short=name.short,
+            unit=name.unit,
+            value=value,
+            change_percent=None if change is None else float(round(change)),
+            severity=severity,
+            spark=spark,
+            bad_from=bad_from,
+        )
+
+
+def bad_start(incidents: Iterable[Incident], key: str) -> tuple[int | None, Severity | None]:
+    """Step from which an open incident colours a metric, and how severe the worst one is."""
+    start: int | None = None
+    severity: Severity | None = None
+    for incident in incidents:
+        if incident.start_step is None or key not in _COLOURS.get(incident.kind, ()):
+            continue
+        start = incident.start_step if start is None else min(start, incident.start_step)
+        severity = "critical" if "critical" in (incident.severity, severity) else incident.severity
+    return start, severity
+
+
+def spans(run: RunState) -> tuple[Span, ...]:
+    """Incidents on the step axis, the most severe and newest last, so that they are drawn on top."""
+    found = [Span(float(i.start_step), None if i.end_step is None else float(i.end_step), i.severity)
+             for i in run.past if i.start_step is not None]  # fmt: skip
+    found += [Span(float(i.start_step), None, i.severity) for i in run.open.values() if i.start_step is not None]
+    found = [span for span in found if span.severity != "info"]
+    return tuple(sorted(found, key=lambda span: (span.severity == "critical", span.start)))

@@ -1,0 +1,124 @@
+"""The errors of a run, grouped: one entry a code (or a wording), its first place, a count, some occurrences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trainmon.model import Record
+from trainmon.session.wording import masked, rank_words, span_words
+
+UNKNOWN = ("UNKNOWN_ERROR", "GENERIC_TRACEBACK")
+"""Codes that say nothing by themselves: their groups are told apart by the message's words."""
+
+MAX_GROUPS = 300
+MAX_PLACES = 50
+_MAX_NAMES = 2048
+_REST = "\0rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an error stands. line 0: not known yet."""
+
+    source: int
+    name: str
+    line: int
+    offset: int
+    time: float | None
+    node: str
+    rank: int | None
+
+
+@dataclass(slots=True)
+class ErrorGroup:
+    """All lines of one kind of error.
+
+    Attributes:
+        first: The earliest place, by the logs' times where both have one, else by arrival.
+        order: Running number of the group's first arrival.
+    """
+
+    key: str
+    code: str
+    priority: int
+    message: str
+    raw: str
+    first: Place
+    order: int
+    lines: int = 0
+    last: float | None = None
+    places: list[Place] = field(default_factory=list)
+    nodes: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+
+    @property
+    def where(self) -> str:
+        """Who says it: "worker-2 rank 19", "worker-2 ranks 16–23", "7 nodes"."""
+        who = span_words(self.nodes, many=1)
+        if len(self.nodes) == 1 and self.ranks:
+            words = rank_words(self.ranks)
+            return words if who == words else f"{who} {words}"
+        return who
+
+
+class ErrorBook:
+    """Collects `error` records."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ErrorGroup] = {}
+        self.lines = 0
+        self.revision = 0
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[ErrorGroup]:
+        return iter(self._groups.values())
+
+    def add(self, record: Record, source: int, node: str) -> ErrorGroup:
+        """Count one error record; returns its group."""
+        code = record.code or "UNKNOWN_ERROR"
+        message = record.message or record.text or code
+        key = f"{code}\0{masked(message)}" if code in UNKNOWN else code
+        place = Place(source, record.source, record.line, record.offset, record.time, node, record.rank)
+        group = self._groups.get(key)
+        if group is None:
+            if len(self._groups) >= MAX_GROUPS:
+                key, code, message = _REST, "UNKNOWN_ERROR", f"further errors, beyond {MAX_GROUPS} different ones"
+                group = self._groups.get(key)
+            if group is None:
+                group = ErrorGroup(
+                    key=key,
+                    code=code,
+                    priority=record.priority or 3,
+                    message=message[:500],
+                    raw=(record.text or message)[:2000],
+                    first=place,
+                    order=len(self._groups),
+                )
+                self._groups[key] = group
+        elif key != _REST and _before(place, group.first):
+            group.first = place
+            group.message = message[:500]
+            group.raw = (record.text or message)[:2000]
+        if record.priority is not None and record.priority < group.priority:
+            group.priority = record.priority
+        group.lines += 1
+        self.lines += 1
+        self.revision += 1
+        if record.time is not None and (group.last is None or record.time > group.last):
+            group.last = record.time
+        if len(group.places) < MAX_PLACES:
+            group.places.append(place)
+        if len(group.nodes) < _MAX_NAMES:
+            group.nodes.add(node)
+        if record.rank is not None and len(group.ranks) < _MAX_NAMES:
+            group.ranks.add(record.rank)
+        return group
+
+
+def _before(one: Place, other: Place) -> bool:
+    if one.source == other.source:
+        return False
+    return one.time is not None and other.time is not None and one.time < other.time

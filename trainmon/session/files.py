@@ -1,0 +1,132 @@
+"""The followed files: what is read of each, and the last lines as they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trainmon.model import Opened
+from trainmon.parsing.clean import shown
+from trainmon.parsing.parser import FileParser
+from trainmon.session.wording import stem
+
+TAIL_BYTES = 8192
+TAIL_BYTES_MANY = 2048
+MANY_FILES = 64
+TAIL_LINES = 40
+MAX_LINE = 1000
+
+SETTLED_WORDS = frozenset({"hangs", "gone", "not readable", "folder", "not a file", "ended"})
+"""Words of a source that will bring no more history."""
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """One file of the session.
+
+    Attributes:
+        id: Its number. name: as the user knows it. node: the node that its name stands for.
+        parser: Reads the file forward, once.
+        ahead: Reads head and tail while history is read, then None.
+        read: Bytes given to `parser`; size: bytes of the file at the last look.
+        live: Everything that stood there has been read.
+        settled: Nothing more of its past will come.
+        heard: Arrival of its newest bytes, Unix seconds (file time for what was there at opening).
+        tail: Its last bytes.
+    """
+
+    id: int
+    name: str
+    path: str
+    node: str
+    parser: FileParser
+    size: int = 0
+    mtime: float = 0.0
+    joined: bool = False
+    generation: int = 0
+    ahead: FileParser | None = None
+    ahead_end: int = 0
+    read: int = 0
+    live: bool = False
+    settled: bool = False
+    glimpsed: bool = False
+    heard: float = 0.0
+    gaps: int = 0
+    records: int = 0
+    bytes_before: int = 0
+    lines_before: int = 0
+    last_step: int | None = None
+    word: str = "followed"
+    sentence: str = ""
+    bad: bool = False
+    spec: str = ""
+    tail: bytearray = field(default_factory=bytearray)
+    pending: bool = False
+
+    @property
+    def history(self) -> float | None:
+        """Share that is read, None once all of it is."""
+        if self.live or self.settled:
+            return None
+        return min(1.0, self.read / self.size) if self.size > 0 else 1.0
+
+    @property
+    def format(self) -> str | None:
+        """Name of the format that reads it, once that is known."""
+        return self.parser.format or (self.ahead.format if self.ahead is not None else None)
+
+    @property
+    def lines(self) -> int:
+        """Lines read so far, of all generations."""
+        return self.lines_before + self.parser.lines
+
+    def keep_tail(self, data: bytes, limit: int) -> None:
+        """Remember the end of the newest bytes."""
+        if len(data) >= limit:
+            self.tail[:] = data[-limit:]
+        else:
+            self.tail += data
+            if len(self.tail) > 2 * limit:
+                del self.tail[:-limit]
+
+    def last_line(self) -> str:
+        """The newest line that is not blank, whole or not; safe text."""
+        end = len(self.tail)
+        while end > 0:
+            start = self.tail.rfind(b"\n", 0, end) + 1
+            text = shown(bytes(self.tail[start:end]), MAX_LINE)
+            if text.strip():
+                return text
+            end = start - 1
+        return ""
+
+    def last_lines(self, count: int = TAIL_LINES) -> list[str]:
+        """The last lines as safe text, newest last; of a progress bar its newest state."""
+        text = bytes(self.tail)
+        lines = text.split(b"\n")
+        if len(text) >= TAIL_BYTES_MANY and len(lines) > 1:
+            lines = lines[1:]  # the first one is cut
+        found = [shown(line, MAX_LINE) for line in lines if line.strip()]
+        return [line for line in found if line][-count:]
+
+
+def node_name(opened: Opened, taken: dict[str, str]) -> str:
+    """The node that a file's name stands for.
+
+    Two files of one stem in one folder (worker-0.log, worker-0.err) are one node; the same stem in another folder
+    gets the folder in front.
+
+    Args:
+        taken: Name -> folder and stem that has it; the new one is entered.
+    """
+    if opened.path == "-":
+        return taken.setdefault("stdin", "-") and "stdin"
+    folder = opened.path.rsplit("/", 1)[0] if "/" in opened.path else ""
+    short = stem(opened.path)
+    identity = f"{folder}/{short}"
+    parts = [part for part in folder.split("/") if part]
+    name = short
+    while taken.setdefault(name, identity) != identity:
+        if not parts:
+            return name
+        name = f"{parts.pop()}/{name}"
+    return name

@@ -1,0 +1,122 @@
+"""The GPUs that the logs tell of: newest figures a node and index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainmon.model import Record
+from trainmon.session.wording import coarse, finite, natural
+from trainmon.snapshot import GpuPanel, GpuRow, Health
+
+MAX_GPUS = 16_384
+_KEYS = ("gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb")
+_WARN, _CRITICAL = 0.90, 0.95
+
+
+@dataclass(slots=True)
+class _Gpu:
+    node: str
+    index: int | None
+    util: float | None = None
+    memory: float | None = None
+    total: float | None = None
+    temperature: float | None = None
+    power: float | None = None
+    clock: float | None = None
+
+
+class GpuBook:
+    """Collects GPU figures out of any record that carries some."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[tuple[str, int | None], _Gpu] = {}
+        self._by_node: dict[str, list[_Gpu]] = {}
+        self.newest: float | None = None
+        self.interval: float | None = None
+        self.revision = 0
+
+    def __len__(self) -> int:
+        return len(self._gpus)
+
+    def take(self, record: Record, node: str, heard: float) -> bool:
+        """Feed one record; False when it says nothing of a GPU.
+
+        Args:
+            heard: When it was written, as far as is known: Unix seconds.
+        """
+        values = record.values
+        if not any(key in values for key in _KEYS):
+            return False
+        index = record.gpu if record.gpu is not None else record.local_rank
+        if index is None:
+            index = record.rank
+        key = (node, index)
+        gpu = self._gpus.get(key)
+        if gpu is None:
+            if len(self._gpus) >= MAX_GPUS:
+                return True
+            gpu = self._gpus[key] = _Gpu(node, index)
+            self._by_node.setdefault(node, []).append(gpu)
+        gpu.util = _or(values.get("gpu_utilization"), gpu.util)
+        gpu.memory = _or(values.get("gpu_memory_mb"), gpu.memory)
+        gpu.total = _or(values.get("gpu_memory_total_mb"), gpu.total)
+        gpu.temperature = _or(values.get("gpu_temperature_c"), gpu.temperature)
+        gpu.power = _or(values.get("gpu_power_w"), gpu.power)
+        gpu.clock = _or(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")), gpu.clock)
+        if self.newest is not None and heard > self.newest:
+            gap = heard - self.newest
+            self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
+        self.newest = heard if self.newest is None else max(heard, self.newest)
+        self.revision += 1
+        return True
+
+    def of(self, node: str) -> list[_Gpu]:
+        """The GPUs of a node."""
+        return self._by_node.get(node, [])
+
+    def panel(self, subject: str | None, order: list[str], now: float, bad: dict[tuple[str, int | None], Health]) -> GpuPanel:
+        """The GPU panel.
+
+        Args:
+            subject: The node whose GPUs to show; None lets it choose the first of `order` that has some.
+            order: Nodes, worst first.
+            bad: Health by (node, index) where an alert says so; index None: the whole node.
+        """
+        if not self._gpus:
+            return GpuPanel(sentence="the logs name no GPU memory or utilisation")
+        age = None
+        if self.newest is not None:
+            old = now - self.newest
+            if old > max(10.0, 3 * (self.interval or 0.0)):
+                age = coarse(old) or None
+        if max(len(gpus) for gpus in self._by_node.values()) == 1 and len(self._by_node) > 1:
+            known = [name for name in order if name in self._by_node]
+            rest = sorted((name for name in self._by_node if name not in set(known)), key=natural)
+            rows = tuple(_row(self._by_node[name][0], bad) for name in [*known, *rest])
+            return GpuPanel(subject="one row a node", rows=rows, age_s=age)
+        name = subject if subject in self._by_node else next((n for n in order if n in self._by_node), None)
+        if name is None:
+            name = min(self._by_node, key=natural)
+        gpus = sorted(self._by_node[name], key=lambda gpu: -1 if gpu.index is None else gpu.index)
+        return GpuPanel(subject=name, rows=tuple(_row(gpu, bad) for gpu in gpus), age_s=age)
+
+
+def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health]) -> GpuRow:
+    health: Health = "ok"
+    word = ""
+    if gpu.memory is not None and gpu.total:
+        share = gpu.memory / gpu.total
+        if share >= _WARN:
+            health = "critical" if share >= _CRITICAL else "warning"
+            word = f"{share * 100:.0f} %"
+    alarm = bad.get((gpu.node, gpu.index)) or bad.get((gpu.node, None))
+    if alarm == "critical" or (alarm == "warning" and health == "ok"):
+        health = alarm
+    return GpuRow(
+        gpu.node, gpu.index, gpu.util, gpu.memory, gpu.total, gpu.temperature, gpu.power, gpu.clock, health, word
+    )
+
+
+def _or(value: object, before: float | None) -> float | None:
+    number = finite(value)
+    return before if number is None else number

@@ -1,0 +1,226 @@
+"""The nodes of a run: newest step and values, own step times, when each was heard last."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from statistics import median
+
+from trainmon.model import Record
+from trainmon.session.wording import finite
+
+MAX_NODES = 8192
+SPARK = 32
+PACE = 24
+
+
+class Ring:
+    """The last few numbers, in a fixed piece of memory."""
+
+    __slots__ = ("_at", "_full", "_size", "_values")
+
+    def __init__(self, size: int, code: str = "f") -> None:
+        self._values = array(code, bytes(array(code).itemsize * size))
+        self._size = size
+        self._at = 0
+        self._full = False
+
+    def __len__(self) -> int:
+        return self._size if self._full else self._at
+
+    def push(self, value: float) -> None:
+        """Append; the oldest one goes when it is full."""
+        self._values[self._at] = value
+        self._at += 1
+        if self._at == self._size:
+            self._at = 0
+            self._full = True
+
+    def replace_last(self, value: float) -> None:
+        """Set the newest one."""
+        self._values[self._at - 1] = value
+
+    def values(self) -> list[float]:
+        """Oldest first."""
+        if not self._full:
+            return self._values[: self._at].tolist()
+        return self._values[self._at :].tolist() + self._values[: self._at].tolist()
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._at = 0
+        self._full = False
+
+
+class NodeState:
+    """What is known of one node.
+
+    Attributes:
+        declared: The log names it itself (its name does not come from the file's name alone).
+        step, first_step, total_steps: Newest, first and announced last step.
+        own_s: Seconds a step without waiting for others, where the log tells, else the step time.
+        heard: Arrival of its newest line, seconds of the session's wall clock (file time for what was there at opening).
+        said: The newest time in its log.
+    """
+
+    __slots__ = (
+        "_last_pace", "_own", "_own_steps", "_pace", "declared", "fatal_code", "first_step", "heard", "loss",
+        "memory_mb", "memory_total_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time",
+        "telemetry", "temperature_c", "total_steps", "wait_s", "error_lines",
+    )  # fmt: skip
+
+    def __init__(self, name: str, declared: bool) -> None:
+        self.name = name
+        self.declared = declared
+        self.step: int | None = None
+        self.first_step: int | None = None
+        self.total_steps: int | None = None
+        self.loss: float | None = None
+        self.own_s: float | None = None
+        self.own_from_log = False
+        self.step_time: float | None = None
+        self.wait_s: float | None = None
+        self.memory_mb: float | None = None
+        self.memory_total_mb: float | None = None
+        self.temperature_c: float | None = None
+        self.heard = 0.0
+        self.said: float | None = None
+        self.telemetry = False
+        self.fatal_code: str | None = None
+        self.error_lines = 0
+        self.sources: tuple[int, ...] = ()
+        self._own = Ring(SPARK)
+        self._own_steps = Ring(SPARK, "d")
+        self._pace = Ring(PACE)
+        self._last_pace: tuple[float, int] | None = None
+
+    def spark(self) -> tuple[float, ...]:
+        """Own step times, oldest first, seconds."""
+        return tuple(self._own.values())
+
+    def spark_since(self, step: int, width: int) -> int:
+        """Index from which the newest `width` values of `spark` belong to `step` or later steps."""
+        steps = self._own_steps.values()[-width:]
+        return next((i for i, x in enumerate(steps) if x >= step), len(steps))
+
+    def seconds_a_step(self) -> float | None:
+        """Median of the recent distances between steps, by the log's clock, else by arrival."""
+        values = self._pace.values()
+        if len(values) >= 2:
+            return median(values)
+        if self.step_time is not None and self.step_time > 0:
+            return self.step_time
+        return values[0] if values else None
+
+    def take(self, record: Record, arrival: float, live: bool) -> bool:
+        """Feed one record of this node; True when it brought a step that is new to the node."""
+        values, extra = record.values, record.extra
+        if record.time is not None and (self.said is None or record.time > self.said):
+            self.said = record.time
+        memory = finite(values.get("gpu_memory_mb"))
+        if memory is not None:
+            self.memory_mb = memory
+            self.telemetry = True
+        total = finite(values.get("gpu_memory_total_mb"))
+        if total is not None and total > 0:
+            self.memory_total_mb = total
+        temperature = finite(values.get("gpu_temperature_c"))
+        if temperature is not None:
+            self.temperature_c = temperature
+            self.telemetry = True
+        if record.kind not in ("metrics", "eval"):
+            return False
+        last_step = values.get("total_steps")
+        if isinstance(last_step, (int, float)) and last_step > 0:
+            self.total_steps = int(last_step)
+        loss = values.get("loss")
+        if isinstance(loss, (int, float)):
+            self.loss = float(loss)
+        step = values.get("step")
+        fresh = False
+        if isinstance(step, (int, float)) and step == step and record.kind == "metrics":
+            step = int(step)
+            fresh = self.step != step
+            if fresh:
+                self._note_pace(step, record.time if record.time is not None else (arrival if live else None))
+                self.step = step
+                self.fatal_code = None  # it went on
+                if self.first_step is None:
+                    self.first_step = step
+        self._note_own(values, extra, fresh)
+        return fresh
+
+    def _note_pace(self, step: int, time: float | None) -> None:
+        if time is None:
+            return
+        last = self._last_pace
+        self._last_pace = (time, step)
+        if last is None or step <= last[1] or time < last[0]:
+            if last is not None and step <= last[1]:
+                self._pace.clear()
+            return
+        self._pace.push((time - last[0]) / (step - last[1]))
+
+    def _note_own(self, values: dict[str, float | int | str], extra: dict[str, float | int | str], fresh: bool) -> None:
+        whole = finite(values.get("step_time_s"))
+        wait = finite(values.get("comm_time_s"))
+        if wait is not None:
+            self.wait_s = wait
+        if whole is not None and whole > 0:
+            self.step_time = whole
+        own = finite(extra.get("compute_time_s"))
+        if own is None and whole is not None:
+            own = whole - wait if wait is not None and 0 <= wait < whole else whole
+        if own is None:
+            if fresh and self.step_time is None and len(self._pace):
+                self._push_own(self._pace.values()[-1], True)
+            return
+        if own > 0:
+            self.own_from_log = True
+            self._push_own(own, fresh)
+
+    def _push_own(self, own: float, fresh: bool) -> None:
+        # Several ranks of a node report the same step: the slowest one counts.
+        if fresh or not len(self._own):
+            self._own.push(own)
+            self._own_steps.push(self.step if self.step is not None else -1)
+            self.own_s = own
+        elif self.own_s is None or own > self.own_s:
+            self._own.replace_last(own)
+            self.own_s = own
+
+
+class NodeBook:
+    """All nodes by name."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeState] = {}
+        self.revision = 0
+
+    def __iter__(self) -> Iterator[NodeState]:
+        return iter(self._nodes.values())
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, name: str) -> NodeState | None:
+        """The node of that name, if it was heard of."""
+        return self._nodes.get(name)
+
+    def need(self, name: str, declared: bool, source: int) -> NodeState:
+        """The node of that name, made when it is new; beyond the limit the last one takes all further names."""
+        node = self._nodes.get(name)
+        if node is None:
+            if len(self._nodes) >= MAX_NODES:
+                return next(reversed(self._nodes.values()))
+            node = self._nodes[name] = NodeState(name, declared)
+            self.revision += 1
+        elif declared and not node.declared:
+            node.declared = True
+        if source not in node.sources and len(node.sources) < 64:
+            node.sources = (*node.sources, source)
+        return node
+
+    def stepping(self) -> list[NodeState]:
+        """Those with a step."""
+        return [node for node in self._nodes.values() if node.step is not None]

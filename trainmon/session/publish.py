@@ -1,0 +1,145 @@
+"""Makes the next snapshot out of what changed; a section that came out equal stays the same object and version."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from trainmon.session import view
+from trainmon.session.charts import ChartBuilder, spans
+from trainmon.session.engine import Engine
+from trainmon.session.incidents import IncidentDesk
+from trainmon.session.run import RunState
+from trainmon.snapshot import SECTIONS, LogLine, Snapshot
+
+_MAX_ALERTS = 100
+_ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts", "nodes")))
+"""Sections in the order in which they are made: some need those before them."""
+
+
+class Publisher:
+    """Builds snapshots.
+
+    Args:
+        engine: Where the state is.
+        desk: Where the alerts are.
+        demo: Shown in the status row.
+    """
+
+    def __init__(self, engine: Engine, desk: IncidentDesk, *, demo: bool = False) -> None:
+        self._engine = engine
+        self._desk = desk
+        self._demo = demo
+        self._charts = ChartBuilder()
+        self._front: object = None
+        self.snapshot = Snapshot(versions=dict.fromkeys(SECTIONS, 0))
+        self.selected: str | None = None
+        self.hint = ""
+        self.faults: list[Exception] = []
+
+    def build(self) -> bool:
+        """Make the next snapshot if something visible changed; True when it did."""
+        engine = self._engine
+        run = engine.front
+        dirty, run.dirty = run.dirty, set()
+        if run is not self._front:
+            self._front = run
+            dirty = set(SECTIONS)
+        if not dirty:
+            return False
+        if "alerts" in dirty:
+            dirty |= {"nodes", "gpus", "spans", "metrics"}
+        if "nodes" in dirty:
+            dirty.add("run")
+        now = engine.clock.now()
+        done: dict[str, Any] = {}
+        for name in _ORDER:
+            if name in dirty:
+                try:
+                    done[name] = getattr(self, "_make_" + name)(run, now, done)
+                except Exception as fault:
+                    # The other sections go on; the session tells of it.
+                    self.faults.append(fault)
+        if "alerts" in done:
+            done["calm"] = "" if done["alerts"] else self._desk.calm(now)
+        return self._adopt(done)
+
+    # Each takes the run, Unix time and the sections that were made before it, and gives the section's new value.
+
+    def _make_alerts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return self._desk.views(now, self._engine.files)[:_MAX_ALERTS]
+
+    def _make_nodes(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        alerts = done.get("alerts", self.snapshot.alerts)
+        return view.node_views(run, self._engine.files, alerts, self._desk.state[0], now)
+
+    def _make_charts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        gaps = tuple(float(step) for step in sorted(self._engine.gap_steps))
+        return self._charts.charts(run, now, gaps)
+
+    def _make_spans(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return spans(run)
+
+    def _make_metrics(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return self._charts.metrics(run)
+
+    def _make_gpus(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        alerts = done.get("alerts", self.snapshot.alerts)
+        return view.gpu_panel(run, done.get("nodes", self.snapshot.nodes), alerts, self.selected, now)
+
+    def _make_errors(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return view.error_views(run, self._engine.catalogue, exact=not self._engine.in_history)
+
+    def _make_events(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return run.events.views()
+
+    def _make_sources(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return view.source_views(self._engine.files, self._engine.missing)
+
+    def _make_last(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        file = self._engine.newest
+        text = file.last_line() if file is not None else ""
+        if file is None or not text:
+            return self.snapshot.last
+        parser = file.parser if file.ahead is None or file.live else file.ahead
+        return LogLine(file.id, file.node, parser.last_time, text, parser.last_level)
+
+    def _make_tail(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        files = self._engine.files.values()
+        chosen = next((file for file in files if file.node == self.selected), None) if self.selected else None
+        return view.tail_lines(chosen if chosen is not None else self._engine.speaker)
+
+    def _make_quarantine(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return tuple(run.quarantine)
+
+    def _make_counts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return view.counts(run, self._engine.files, exact=not self._engine.in_history)
+
+    def _make_run(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        engine = self._engine
+        state, note = self._desk.state
+        newest = run.newest_time if run.newest_time is not None else engine.newest_heard
+        return view.run_view(
+            run,
+            engine.files,
+            state=state,
+            note=note,
+            newest=None if newest is None else float(math.floor(newest)),
+            history=engine.history,
+            nodes=len(done.get("nodes", self.snapshot.nodes)),
+            demo=self._demo,
+            hint=self.hint or view.different_runs(run, engine.files),
+        )
+
+    def _adopt(self, changes: dict[str, Any]) -> bool:
+        old = self.snapshot
+        fresh = {name: value for name, value in changes.items() if getattr(old, name) != value}
+        if not fresh:
+            return False
+        versions = dict(old.versions)
+        for name in fresh:
+            section = "alerts" if name == "calm" else name
+            versions[section] = old.version + 1
+        values = {name: fresh.get(name, getattr(old, name)) for name in (*SECTIONS, "calm")}
+        self.snapshot = Snapshot(version=old.version + 1, versions=versions, **values)
+        return True

@@ -1,0 +1,350 @@
+"""Builds the sections of the snapshot out of the state of a run. No section keeps a reference to mutable state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from trainmon.catalogue import Catalogue
+from trainmon.session.errors import ErrorGroup
+from trainmon.session.files import SourceFile
+from trainmon.session.nodes import NodeState
+from trainmon.session.roles import role_words
+from trainmon.session.run import RunState
+from trainmon.session.wording import age_words, coarse, natural, pattern_of, run_name
+from trainmon.snapshot import (
+    AlertView,
+    Counts,
+    ErrorView,
+    GpuPanel,
+    Health,
+    LogLine,
+    NodeView,
+    RunView,
+    SourceView,
+)
+from trainmon.snapshot import RunState as StateWord
+
+MAX_ERRORS = 100
+SPARK = 24
+_WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "hang": "silent"}
+_RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
+_SILENT_MIN_S = 10.0
+
+
+def _firing(alerts: Iterable[AlertView]) -> list[AlertView]:
+    return [alert for alert in alerts if alert.state != "resolved"]
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def listed_nodes(run: RunState, files: Mapping[int, SourceFile]) -> list[NodeState]:
+    """The nodes that are worth a row.
+
+    A file without steps (the launcher's, a GPU agent's) is a node only when its name stands in a row with files
+    that have steps, when the log names the node itself, or when nothing at all has steps.
+    """
+    nodes = list(run.nodes)
+    stepping = [node for node in nodes if node.step is not None]
+    if not stepping or run.separate:
+        return nodes
+    patterns = {pattern_of(node.name) for node in stepping}
+    return [
+        node
+        for node in nodes
+        if node.step is not None
+        or node.fatal_code is not None
+        or (node.declared and node.telemetry)
+        or (pattern_of(node.name) in patterns and len(stepping) > 1)
+    ]
+
+
+def node_views(
+    run: RunState,
+    files: Mapping[int, SourceFile],
+    alerts: Sequence[AlertView],
+    state: StateWord,
+    now: float,
+) -> tuple[NodeView, ...]:
+    """The nodes, worst first, then by name."""
+    listed = listed_nodes(run, files)
+    known = {node.name for node in listed}
+    if len(run.nodes) == 0 or len(listed) < len(files):
+        waiting = _expected(run, files, known)
+    else:
+        waiting = []
+    own = [node.own_s for node in listed if node.own_s is not None]
+    middle = median(own) if len(own) > 1 else None
+    by_node: dict[str, list[AlertView]] = {}
+    for alert in _firing(alerts):
+        if alert.node:
+            by_node.setdefault(alert.node, []).append(alert)
+    roles = role_words(run.errors)
+    cause = next((group for group in run.errors if roles.get(group.key) == "probable cause"), None)
+    views = [
+        _node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run.errors) for node in listed
+    ]
+    views += waiting
+    views.sort(key=lambda view: (_RANK[view.health], natural(view.name)))
+    return tuple(views)
+
+
+def _expected(run: RunState, files: Mapping[int, SourceFile], known: set[str]) -> list[NodeView]:
+    stepping = run.nodes.stepping()
+    patterns = {pattern_of(node.name) for node in stepping}
+    told = {source for node in run.nodes for source in node.sources}
+    names: dict[str, list[int]] = {}
+    for file in files.values():
+        if file.node in known or file.id in told:
+            continue
+        if not stepping or (pattern_of(file.node) in patterns and len(stepping) > 1):
+            names.setdefault(file.node, []).append(file.id)
+    word = "no step yet"
+    return [NodeView(name=name, health="expected", word=word, sources=tuple(ids)) for name, ids in names.items()]
+
+
+def _node_view(
+    node: NodeState,
+    alerts: Sequence[AlertView],
+    cause: ErrorGroup | None,
+    state: StateWord,
+    now: float,
+    middle: float | None,
+    errors: Iterable[ErrorGroup],
+) -> NodeView:
+    silent = coarse(now - node.heard) if node.heard else 0.0
+    pace = node.seconds_a_step() or 0.0
+    if silent < max(_SILENT_MIN_S, 3.0 * pace):
+        silent = 0.0
+    health, word = _health(node, alerts, cause, state, silent)
+    bad_from = None
+    spark = node.spark()[-SPARK:]
+    if spark and any(alert.kind in ("straggler", "slowdown") for alert in alerts):
+        start = min((a.start_step for a in alerts if a.start_step is not None), default=None)
+        if start is not None:
+            bad_from = node.spark_since(start, SPARK)
+    versus = None
+    if middle and node.own_s is not None:
+        versus = float(round((node.own_s - middle) / middle * 100.0))
+    return NodeView(
+        name=node.name,
+        health=health,
+        word=word,
+        step=node.step,
+        own_s=node.own_s,
+        spark=spark,
+        bad_from=bad_from,
+        versus_percent=versus,
+        wait_s=node.wait_s,
+        memory_mb=node.memory_mb,
+        temperature_c=node.temperature_c,
+        loss=node.loss if node.loss is None or node.loss == node.loss else math.nan,
+        silent_s=silent or None,
+        sources=node.sources,
+    )
+
+
+def _health(
+    node: NodeState, alerts: Sequence[AlertView], cause: ErrorGroup | None, state: StateWord, silent: float
+) -> tuple[Health, str]:
+    if node.fatal_code is not None:
+        if cause is not None and cause.first.node == node.name and node.fatal_code == cause.code:
+            return "critical", "failed" if cause.code in ("UNKNOWN_ERROR", "GENERIC_TRACEBACK") else cause.code
+        if cause is not None and cause.first.node != node.name:
+            return "silent", "timed out" if "TIMEOUT" in node.fatal_code else "failed"
+        return "critical", "failed"
+    worst = min(alerts, key=lambda alert: alert.severity != "critical", default=None)
+    if worst is not None and worst.severity != "info":
+        if worst.kind in ("hang", "stall") and silent:
+            return "silent", f"silent {age_words(silent)}"
+        if worst.severity == "critical":
+            return "critical", worst.title
+        return "warning", _WORDS.get(worst.kind, worst.title.lower())
+    if state in ("failed", "stalled", "old") and silent:
+        return "silent", f"silent {age_words(silent)}"
+    if state == "finished":
+        return "ok", "finished"
+    if node.step is None:
+        return "expected", "no step yet"
+    return "ok", "ok"
+
+
+# ---------------------------------------------------------------- errors
+
+
+def error_views(run: RunState, catalogue: Catalogue, *, exact: bool) -> tuple[ErrorView, ...]:
+    """The errors: the probable cause first, what follows it by time, then the rest."""
+    roles = role_words(run.errors)
+
+    def order(group: ErrorGroup) -> tuple[int, float, int]:
+        role = roles[group.key]
+        rank = 0 if role == "probable cause" else 1 if role.startswith("follows") else 2 if group.priority < 3 else 3
+        return rank, group.first.time if group.first.time is not None else math.inf, group.order
+
+    return tuple(
+        _error_view(group, roles[group.key], catalogue, exact=exact)
+        for group in sorted(run.errors, key=order)[:MAX_ERRORS]
+    )
+
+
+def _error_view(group: ErrorGroup, role: str, catalogue: Catalogue, *, exact: bool) -> ErrorView:
+    entry = catalogue.entry(group.code)
+    first = group.first
+    place = first.name.rsplit("/", 1)[-1] + (f":{first.line:,}" if first.line else "")
+    return ErrorView(
+        code=group.code,
+        title=entry.title if entry is not None else "",
+        message=group.message,
+        severity="critical" if group.priority == 1 else "warning",
+        priority=group.priority,
+        role=role,
+        lines=group.lines,
+        where=group.where,
+        first=first.time,
+        place=place,
+        source=first.source,
+        line=first.line or None,
+        offset=first.offset,
+        raw=group.raw,
+        fixes=tuple(entry.fixes) if entry is not None else (),
+        causes=tuple(entry.causes) if entry is not None else (),
+        reference=entry.source if entry is not None else "",
+        node=first.node,
+        rank=first.rank,
+        exact=exact,
+    )
+
+
+# ---------------------------------------------------------------- GPUs, sources, run
+
+
+def gpu_panel(run: RunState, nodes: Sequence[NodeView], alerts: Sequence[AlertView], selected: str | None, now: float) -> GpuPanel:
+    """The GPU panel of the selected or worst node."""
+    bad: dict[tuple[str, int | None], Health] = {}
+    for alert in _firing(alerts):
+        if alert.node and alert.severity != "info" and alert.kind in ("near_oom", "oom", "memory_high", "memory_leak"):
+            key = (alert.node, alert.gpu)
+            if bad.get(key) != "critical":
+                bad[key] = "critical" if alert.severity == "critical" else "warning"
+    order = [view.name for view in nodes]
+    return run.gpus.panel(selected, order, now, bad)
+
+
+def source_views(files: Mapping[int, SourceFile], missing: Mapping[str, SourceView]) -> tuple[SourceView, ...]:
+    """What the user named that is no file (yet), then the files."""
+    views = list(missing.values())
+    for file in files.values():
+        words = file.word, file.sentence
+        if file.word == "followed" and file.size == 0 and file.read == 0:
+            words = "empty", file.sentence or "empty; shown as soon as something is written"
+        views.append(
+            SourceView(
+                id=file.id,
+                name=file.name,
+                path=file.path,
+                word=words[0],
+                sentence=words[1],
+                bad=file.bad,
+                node=file.node,
+                format=file.format,
+                size=file.size,
+                lines=file.lines,
+                quarantined=file.parser.quarantined,
+                gaps=file.gaps,
+                history=None if file.history is None else round(file.history, 2),
+            )
+        )
+    return tuple(views)
+
+
+def counts(run: RunState, files: Mapping[int, SourceFile], *, exact: bool) -> Counts:
+    """The totals."""
+    return Counts(
+        lines=sum(file.lines for file in files.values()),
+        records=run.records,
+        quarantined=run.quarantined,
+        gaps=run.gaps,
+        bytes=sum(file.bytes_before + file.read for file in files.values()),
+        exact=exact,
+    )
+
+
+def name_of(run: RunState, files: Mapping[int, SourceFile]) -> str:
+    """Model or job name, else what the files' names have in common."""
+    labelled = run.labels.get("model_name") or run.labels.get("job_id")
+    return labelled or run_name([file.name for file in files.values()])
+
+
+def different_runs(run: RunState, files: Mapping[int, SourceFile]) -> str:
+    """A sentence when the files look like different runs, else ""."""
+    if run.separate:
+        return "each file is a run of its own" if len(files) > 1 else ""
+    if len(files) < 2:
+        return ""
+    totals: dict[int, str] = {}
+    lows: list[tuple[int, int]] = []
+    for node in run.nodes:
+        if node.total_steps is not None and node.sources:
+            totals.setdefault(node.total_steps, node.name)
+        if node.first_step is not None and node.step is not None:
+            lows.append((node.first_step, node.step))
+    if len(totals) > 1:
+        two = sorted(totals)[:2]
+        return (
+            f"the files look like different runs ({two[0]:,} and {two[1]:,} steps in all): "
+            "--separate keeps them apart"
+        )
+    return ""
+
+
+def run_view(
+    run: RunState,
+    files: Mapping[int, SourceFile],
+    *,
+    state: StateWord,
+    note: str,
+    newest: float | None,
+    history: float | None,
+    nodes: int,
+    demo: bool,
+    hint: str,
+) -> RunView:
+    """The status row."""
+    return RunView(
+        name=name_of(run, files),
+        state=state,
+        note=note,
+        newest=newest,
+        step=run.step,
+        total_steps=run.total_steps,
+        eta_s=eta(run, state),
+        history=None if history is None else round(history, 2),
+        nodes=nodes,
+        gpus=len(run.gpus),
+        demo=demo,
+        hint=hint,
+        started=run.first_time,
+    )
+
+
+def eta(run: RunState, state: StateWord) -> float | None:
+    """Seconds to the last step, from the slowest node; None when it cannot be said."""
+    if state not in ("running", "quiet"):
+        return None
+    slowest = min((n for n in run.nodes if n.step is not None), key=lambda n: n.step or 0, default=None)
+    total = run.total_steps
+    if slowest is None or slowest.step is None or total is None:
+        return None
+    rate = slowest.seconds_a_step()
+    if rate is None:
+        return None
+    return max(0, total - slowest.step) * rate
+
+
+def tail_lines(file: SourceFile | None) -> tuple[LogLine, ...]:
+    """The last lines of a file."""
+    if file is None:
+        return ()
+    return tuple(LogLine(file.id, file.node, None, text) for text in file.last_lines())
