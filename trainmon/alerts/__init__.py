@@ -1,0 +1,1 @@
+"""Which incidents are announced, for how long, and when they are over."""

@@ -1,0 +1,216 @@
+"""All detectors of a run together: records in, incidents and the run's state out.
+
+Pure: whoever calls it brings the time. Live silence is measured between arrivals (`observe`, `heard`) and `tick`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainmon.diagnosis.detector import Detector, moment, step_of_record
+from trainmon.diagnosis.fatal import Fatal, Lookup
+from trainmon.diagnosis.memory import Memory
+from trainmon.diagnosis.nonfinite import NonFinite
+from trainmon.diagnosis.pulse import CHATTER, Pulse
+from trainmon.diagnosis.silent import Silent
+from trainmon.diagnosis.stall import TROUBLE, Stall
+from trainmon.diagnosis.state import StateMachine
+from trainmon.diagnosis.straggler import Straggler
+from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.diagnosis.words import number
+from trainmon.model import Incident, Record
+from trainmon.snapshot import RunState
+
+DETECTORS: tuple[Callable[[Pulse, Thresholds], Detector], ...] = (NonFinite, Memory, Straggler)
+"""Those that need nothing but records. Stall, Silent and Fatal work together with the run's state and are added."""
+AWAY_S = 5.0
+"""A look that comes later than this after the one before: we were stopped (Ctrl-Z, a suspended machine)."""
+GRACE_S = 2.0
+"""For so long after that no silence is judged, so that what has piled up can be read first."""
+
+
+class Detectors:
+    """See the module's docstring.
+
+    Args:
+        thresholds: Limits; None in a field switches that alert off.
+        lookup: Tells what the catalogue knows of a code (title, fixes); may return None or raise LookupError.
+    """
+
+    def __init__(self, thresholds: Thresholds | None = None, *, lookup: Lookup | None = None) -> None:
+        limits = thresholds if thresholds is not None else Thresholds()
+        self.pulse = pulse = Pulse()
+        self.stall = Stall(pulse, limits)
+        self.silent = Silent(pulse, limits)
+        self.fatal = Fatal(pulse, limits, lookup)
+        self._others = [make(pulse, limits) for make in DETECTORS]
+        self._memory = next(d for d in self._others if isinstance(d, Memory))
+        self._all: tuple[Detector, ...] = (*self._others, self.fatal, self.stall)
+        self._wants = {
+            kind: tuple(d.observe for d in self._all if kind in d.kinds) for kind in ("metrics", "gpu", "host", "error")
+        }
+        self._machine = StateMachine(pulse, self.stall)
+        self._looked: float | None = None
+        self._mono: float | None = None
+        self._hold_until = float("-inf")
+        self._had_fatal = False
+        self.planned: dict[str, int] = {}
+        """Announced pauses so far, by kind: "eval", "checkpoint"."""
+
+    # ------------------------------------------------------------ taking in
+
+    def opened(self, node: str, mtime: float, now: float) -> None:
+        """A file of `node` is followed from now on.
+
+        Args:
+            node: Node (or rank) that the file belongs to.
+            mtime: The file's last change, Unix seconds.
+            now: Unix seconds.
+        """
+        self.pulse.opened(node, mtime - self.pulse.shift, now - self.pulse.shift)
+
+    def heard(self, node: str, arrival: float, live: bool = True) -> None:
+        """Bytes of `node` arrived, whether or not a record is in them. Call it once for each batch, not each line.
+
+        Args:
+            node: Node that the file belongs to.
+            arrival: Unix seconds.
+            live: False while its history is read.
+        """
+        self.pulse.lines_seen = True
+        if live:
+            self.pulse.line(self.pulse.node(node), arrival - self.pulse.shift)
+
+    def observe(self, record: Record, node: str, arrival: float, live: bool = True) -> list[Incident]:
+        """Take in a record.
+
+        Args:
+            record: What a line said.
+            node: Node (or rank) whose it is.
+            arrival: When its bytes arrived, Unix seconds; the same for all records of a batch.
+            live: False while history is read: then time passes by the log's own clock.
+
+        Returns:
+            Incidents that are new, changed or resolved by it. Those of history are for the caller to mark.
+        """
+        pulse = self.pulse
+        kind = record.kind
+        at = arrival - pulse.shift if live else record.time
+        pulse.lines_seen = True
+        pulse.gap = None
+        mine = pulse.node(node)
+        if live and kind not in CHATTER:
+            pulse.line(mine, arrival - pulse.shift)
+        if kind == "metrics":
+            total = number(record.values.get("total_steps"))
+            if total is not None and 0.0 < total < 2**53:
+                pulse.total = int(total)
+            step = step_of_record(record)
+            if step is not None:
+                pulse.take_step(mine, step, at, live, record.time)
+        elif kind in ("log", "summary", "eval"):
+            self._event(record, at)
+            return []
+        elif kind == "error":
+            if record.priority == 1:
+                pulse.failed_by(record, node, at if live else None)
+            if record.message and TROUBLE.search(record.message):
+                pulse.trouble = record
+        wants = self._wants.get(kind)
+        if wants is None:
+            return []
+        out: list[Incident] = []
+        for want in wants:
+            found = want(record, node, at)
+            if found:
+                out.extend(found)
+        if self._had_fatal and pulse.fatal is None:
+            self._had_fatal = False
+            out.extend(self.fatal.progressed(moment(record, at)))
+        elif kind == "error" and pulse.fatal is not None:
+            self._had_fatal = True
+            code = record.code or ""
+            if record.priority == 1 and "OOM" in code:
+                out.extend(self._memory.came_true(node, moment(record, at), pulse.step, code))
+        return out
+
+    def _event(self, record: Record, at: float | None) -> None:
+        event = record.extra.get("event")
+        if isinstance(event, str):
+            self.pulse.event(event, at)
+            name = {"eval_start": "eval", "checkpoint": "checkpoint"}.get(event)
+            if name is not None:
+                self.planned[name] = self.planned.get(name, 0) + 1
+        elif record.kind == "summary":
+            self.pulse.event("finished", at)
+        if record.level in ("WARN", "ERROR", "FATAL") and record.message and TROUBLE.search(record.message):
+            self.pulse.trouble = record
+
+    # ------------------------------------------------------------ time passes
+
+    def tick(self, now: float, mono: float | None = None) -> list[Incident]:
+        """Time has passed; call it about once a second.
+
+        Args:
+            now: Unix seconds; may jump.
+            mono: Seconds that never jump (`Clock.monotonic`). With it a clock that is set changes nothing; without
+                it a jump back is taken out and a jump ahead looks like silence.
+
+        Returns:
+            Incidents that are new, changed or resolved.
+        """
+        steady = self._steady(now, mono)
+        if self._looked is not None and steady - self._looked > AWAY_S:
+            self._hold_until = steady + GRACE_S
+        self._looked = steady
+        pulse = self.pulse
+        over = self._machine.over(steady)
+        out: list[Incident] = []
+        self.stall.applies = pulse.lines_seen and over is None
+        self.silent.applies = over is None
+        if steady >= self._hold_until:
+            out.extend(self.stall.tick(steady))
+            out.extend(self.silent.tick(steady))
+        out.extend(self.fatal.tick(steady))
+        for detector in self._others:
+            out.extend(detector.tick(steady))
+        self._machine.look(steady)
+        return out
+
+    def _steady(self, now: float, mono: float | None) -> float:
+        pulse = self.pulse
+        steady = now - pulse.shift
+        if self._looked is not None:
+            if mono is not None and self._mono is not None:
+                expected = self._looked + max(0.0, mono - self._mono)
+                if abs(steady - expected) > 1.0:
+                    pulse.shift += steady - expected
+                    steady = expected
+                    pulse.clamp(steady)
+            elif steady < self._looked - 1.0:
+                pulse.shift += steady - self._looked
+                steady = self._looked
+                pulse.clamp(steady)
+        self._mono = mono
+        return steady
+
+    # ------------------------------------------------------------ giving out
+
+    @property
+    def state(self) -> RunState:
+        """The run's state as of the last tick."""
+        return self._machine.state
+
+    @property
+    def note(self) -> str:
+        """What belongs to the state, in words; may be empty."""
+        return self._machine.note
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """Seconds a step over the last steps, for the ETA."""
+        return self.pulse.seconds_per_step
+
+    def look(self, now: float) -> tuple[RunState, str]:
+        """State and note at `now`, Unix seconds, without running the detectors."""
+        return self._machine.look(now - self.pulse.shift)

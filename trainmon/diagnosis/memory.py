@@ -1,0 +1,387 @@
+"""Memory of a GPU on its way to the card's size.
+
+Three rules, each for one GPU (or node, where a log carries one figure a node):
+
+* rising: over 10, 24 or 48 blocks of 12 readings the maxima rise steadily (Mann-Kendall ≥ 0.6, Theil-Sen slope), and
+  the card will be full within the threshold. An allocator that is still filling up (the slope falls off) and steps
+  (a batch ramp, an evaluation buffer) are not a rise.
+* close: from 90 % on and full within ten minutes, five blocks of four readings suffice: the alert must come in time.
+* new maximum: at the threshold's share of the card or above, higher than it has ever been after it had settled. A
+  caching allocator that sits there for days is quiet.
+
+The card's size is the log's own (`gpu_memory_total_mb`); without it the next common size above the highest reading is
+assumed, said to be so, and used for the first rule only.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+
+from trainmon import units
+from trainmon.diagnosis.detector import moment, step_of_record
+from trainmon.diagnosis.pulse import Pulse
+from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.diagnosis.words import gib, number
+from trainmon.model import Incident, Record, Severity, Value
+from trainmon.series.robust import mann_kendall, median, theil_sen
+
+BLOCK = 12
+BLOCKS = 48
+WINDOWS = (10, 24, 48)
+WARM_UP = 150
+SHORT = 20
+TAU = 0.6
+GROWN = 0.02
+CRITICAL_S = 600.0
+CLOSE = 0.90
+CARDS_GIB = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288)
+SETTLED_SAMPLES = 240
+ADVICE_ONE = (
+    "only this GPU grows: look for tensors kept alive (a logged loss without .item(), a growing list)",
+    "restart from the newest checkpoint before it is full",
+    "halve the micro-batch and double gradient accumulation: that buys steps, not a cure",
+)
+ADVICE_ALL = (
+    "halve the micro-batch and double gradient accumulation: the same global batch, less memory",
+    "turn on gradient checkpointing; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation",
+    "look for tensors kept alive: .item() or .detach() on what is logged",
+)
+
+
+class _Card:
+    """What is remembered of one GPU."""
+
+    __slots__ = (
+        "block", "checked", "high", "index", "kind", "last", "peak_at", "ring", "rule", "samples", "settled", "steps",
+        "t", "times", "total", "x", "y",
+    )  # fmt: skip
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.samples = 0
+        self.block = 0.0
+        self.high = 0.0  # highest reading ever
+        self.settled = 0.0  # highest reading before the last alert for a new maximum
+        self.peak_at = 0
+        self.last = 0.0
+        self.total = 0.0
+        self.x = array("d")  # step, or number of the reading, at the end of each block
+        self.t = array("d")  # moment of the same
+        self.y = array("d")  # highest reading of the block
+        self.ring = array("d")  # the last readings, for the short rule
+        self.steps = array("d")
+        self.times = array("d")
+        self.rule = ""
+        self.checked = 0
+
+
+class _Trend:
+    """A rise: slope in MiB a step (or reading) and the seconds until full."""
+
+    __slots__ = ("full_s", "per_x", "since", "tau")
+
+    def __init__(self, per_x: float, full_s: float, since: float, tau: float) -> None:
+        self.per_x = per_x
+        self.full_s = full_s
+        self.since = since
+        self.tau = tau
+
+
+class Memory:
+    """The detector; one incident a GPU."""
+
+    kinds = frozenset(("metrics", "gpu", "host"))
+
+    def __init__(self, pulse: Pulse, thresholds: Thresholds) -> None:
+        self._pulse = pulse
+        self._thresholds = thresholds
+        self._cards: dict[tuple[str, int | None], _Card] = {}
+        self._totals: dict[str, float] = {}
+        self._open: dict[tuple[str, int | None], Incident] = {}
+
+    # ------------------------------------------------------------ taking in
+
+    def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
+        values = record.values
+        used = number(values.get("gpu_memory_mb"))
+        total = number(values.get("gpu_memory_total_mb"))
+        if total is not None and 0.0 < total < 1e9:
+            self._totals[node] = total
+        if used is None or not 0.0 <= used < 1e9:
+            return ()
+        gpu = record.gpu if record.gpu is not None else record.local_rank
+        if gpu is None and record.rank is not None and record.kind == "metrics":
+            gpu = -1 - record.rank  # a rank whose GPU is not known
+        key = (node, gpu)
+        card = self._cards.get(key)
+        if card is None:
+            if record.kind != "metrics" and gpu is None and self._has_metrics(node):
+                return ()  # an agent's figure for the node beside the training's own: the same memory twice
+            card = self._cards[key] = _Card(record.kind)
+        elif card.kind != record.kind:
+            return ()
+        if total is not None:
+            card.total = total
+        elif not card.total:
+            card.total = self._totals.get(node, 0.0)
+        return self._reading(key, card, used, record, at)
+
+    def _has_metrics(self, node: str) -> bool:
+        return any(n == node and c.kind == "metrics" for (n, _), c in self._cards.items())
+
+    def _reading(
+        self, key: tuple[str, int | None], card: _Card, used: float, record: Record, at: float | None
+    ) -> Iterable[Incident]:
+        now = moment(record, at)
+        step = step_of_record(record)
+        x = float(step) if step is not None else float(card.samples)
+        if card.steps and x <= card.steps[-1]:
+            if x < card.steps[-1] - 4:  # resumed: what was learned of the past does not go on
+                return self._restart(key, card, used, now)
+            return ()  # several ranks of a node under one name: one reading a step
+        card.samples += 1
+        card.last = used
+        card.steps.append(x)
+        card.times.append(now)
+        card.ring.append(used)
+        if len(card.ring) > SHORT * 2:
+            del card.steps[:SHORT], card.times[:SHORT], card.ring[:SHORT]
+        card.block = max(card.block, used)
+        if used > card.high:
+            card.high = used
+            card.peak_at = card.samples
+        ended = card.samples % BLOCK == 0
+        if ended:
+            card.x.append(x)
+            card.t.append(now)
+            card.y.append(card.block)
+            card.block = 0.0
+            if len(card.y) > BLOCKS * 2:
+                del card.x[:BLOCKS], card.t[:BLOCKS], card.y[:BLOCKS]
+        if card.samples == WARM_UP:
+            card.settled = card.high
+        if key in self._open:
+            return self._look_again(key, card, ended, now, step)
+        found = self._rule(card, ended, used)
+        if found is None:
+            return ()
+        rule, severity, trend = found
+        card.rule = rule
+        incident = self._incident(key, card, rule, severity, trend, record, now, step)
+        self._open[key] = incident
+        return (incident,)
+
+    def _restart(self, key: tuple[str, int | None], card: _Card, used: float, now: float) -> Iterable[Incident]:
+        fresh = self._cards[key] = _Card(card.kind)
+        fresh.total = card.total
+        open_ = self._open.pop(key, None)
+        if open_ is None:
+            return ()
+        return (replace(open_, end=now, resolution=f"restarted, {gib(used)}"),)
+
+    # ------------------------------------------------------------ the rules
+
+    def _capacity(self, card: _Card) -> tuple[float, bool]:
+        """MiB of the card, and whether that is assumed."""
+        if card.total:
+            return card.total, False
+        return next((c * 1024.0 for c in CARDS_GIB if c * 1024.0 >= card.high), card.high * 1.25), True
+
+    def _rule(self, card: _Card, ended: bool, used: float) -> tuple[str, Severity, _Trend | None] | None:
+        limits = self._thresholds
+        capacity, assumed = self._capacity(card)
+        if limits.memory_full_within_s is not None:
+            trend = None
+            if not assumed and used >= CLOSE * capacity and card.samples % 4 == 0:
+                trend = self._close(card, capacity)
+            if trend is None and ended:
+                trend = self._rising(card, capacity)
+            if trend is not None and trend.full_s <= limits.memory_full_within_s:
+                critical = trend.full_s <= CRITICAL_S and not assumed
+                return "rising", "critical" if critical else "warning", trend
+        if limits.memory_fraction is None or assumed or card.samples <= WARM_UP:
+            return None
+        if used >= limits.memory_fraction * capacity and used > card.settled + 0.005 * capacity:
+            return "new maximum", "warning", None
+        return None
+
+    def _close(self, card: _Card, capacity: float) -> _Trend | None:
+        n = len(card.ring)
+        if n < SHORT or card.samples < WARM_UP // 3:
+            return None
+        ring, xs, ts = card.ring[n - SHORT :], card.steps[n - SHORT :], card.times[n - SHORT :]
+        tops = [max(ring[i : i + 4]) for i in range(0, SHORT, 4)]
+        rises = [b - a for a, b in pairwise(tops)]
+        grown = tops[-1] - tops[0]
+        if min(rises) <= 0.0 or grown < 0.005 * capacity or max(rises) > 0.6 * grown:
+            return None
+        slope = theil_sen(xs, ring)
+        trend = self._trend(card, slope, capacity, xs, ts, 1.0)
+        return trend if trend is not None and trend.full_s <= CRITICAL_S else None
+
+    def _rising(self, card: _Card, capacity: float) -> _Trend | None:
+        blocks = len(card.y)
+        if card.samples < WARM_UP or blocks < WINDOWS[0]:
+            return None
+        if max(card.y[-3:]) - min(card.y[-WINDOWS[2] :]) < GROWN * capacity:
+            return None  # the common case costs two slices
+        best: _Trend | None = None
+        for window in WINDOWS:
+            if window > blocks:
+                break
+            ys, xs, ts = card.y[-window:], card.x[-window:], card.t[-window:]
+            third = window // 3
+            head, tail = median(ys[:third]), median(ys[-third:])
+            if tail - head < GROWN * capacity * 0.8 or ys[-1] - ys[0] < GROWN * capacity:
+                continue
+            tau = mann_kendall(ys, tie=0.0015 * capacity)
+            if tau < TAU:
+                continue
+            slope = theil_sen(xs, ys)
+            early, late = theil_sen(xs[:third], ys[:third]), theil_sen(xs[-third:], ys[-third:])
+            if late < 0.4 * slope or (early > 2.5 * late and early > 0.0):
+                continue  # filling up, not leaking
+            jumps = sorted((b - a for a, b in pairwise(ys)), reverse=True)
+            grown = ys[-1] - ys[0]
+            if grown - sum(jumps[:2]) < 0.4 * grown:
+                continue  # stairs
+            trend = self._trend(card, slope, capacity, xs, ts, tau)
+            if trend is not None and (best is None or trend.full_s < best.full_s):
+                best = trend
+        return best
+
+    def _trend(
+        self, card: _Card, slope: float, capacity: float, xs: array[float], ts: array[float], tau: float
+    ) -> _Trend | None:
+        span, seconds = xs[-1] - xs[0], ts[-1] - ts[0]
+        if slope <= 0.0 or span <= 0.0 or seconds <= 0.0:
+            return None
+        left = max(0.0, 0.99 * capacity - card.last)
+        return _Trend(slope, left / slope * seconds / span, xs[0], tau)
+
+    # ------------------------------------------------------------ while it is open
+
+    def _look_again(
+        self, key: tuple[str, int | None], card: _Card, ended: bool, now: float, step: int | None
+    ) -> Iterable[Incident]:
+        incident = self._open[key]
+        capacity, assumed = self._capacity(card)
+        if card.samples % 4 == 0:
+            dropped = card.last < card.high - 0.04 * capacity and max(card.ring[-8:]) < card.high - 0.03 * capacity
+            stopped = card.samples - card.peak_at >= SETTLED_SAMPLES
+            if dropped or stopped:
+                card.settled = card.high
+                del self._open[key]
+                text = f"back to {gib(card.last)}" if dropped else f"no longer rises, {gib(card.last)}"
+                if dropped:
+                    del card.x[:], card.t[:], card.y[:]
+                    card.high = card.last
+                return (replace(incident, end=now, end_step=step, resolution=text),)
+            trend = self._close(card, capacity) or self._rising(card, capacity)
+            if trend is not None:
+                severity: Severity = incident.severity
+                if trend.full_s <= CRITICAL_S and not assumed:
+                    severity = "critical"
+                changed = replace(
+                    incident,
+                    severity=severity,
+                    measured=self._measured(card, trend),
+                    outlook=f"full in ≈ {units.forecast(trend.full_s)}",
+                )
+            elif card.rule == "new maximum":
+                changed = replace(incident, measured=self._measured(card, None))
+            else:
+                changed = replace(incident, measured=self._level(card) + ", still high", outlook="")
+            if changed != incident:
+                self._open[key] = changed
+                return (changed,)
+        return ()
+
+    def _level(self, card: _Card) -> str:
+        capacity, assumed = self._capacity(card)
+        share = units.percent(100.0 * card.last / capacity)
+        word = ", assumed" if assumed else ""
+        return f"{card.last / 1024.0:.1f} of {capacity / 1024.0:.1f} GiB ({share}{word})"
+
+    def _measured(self, card: _Card, trend: _Trend | None) -> str:
+        if trend is None:
+            return f"{self._level(card)}, a new maximum"
+        per = trend.per_x * 100.0
+        amount = f"+{per / 1024.0:.1f} GiB" if per >= 100.0 else f"+{per:.0f} MiB"
+        return f"{self._level(card)}, {amount} per 100 steps"
+
+    def _incident(
+        self,
+        key: tuple[str, int | None],
+        card: _Card,
+        rule: str,
+        severity: Severity,
+        trend: _Trend | None,
+        record: Record,
+        now: float,
+        step: int | None,
+    ) -> Incident:
+        node, gpu = key
+        capacity, assumed = self._capacity(card)
+        others = [c.last for k, c in self._cards.items() if k != key and c.samples > 8]
+        alone = bool(others) and median(others) < card.last - 0.02 * capacity
+        who = node
+        if gpu is not None:
+            who = f"{node} gpu{gpu}" if gpu >= 0 else f"{node} rank {-1 - gpu}"
+        evidence: list[tuple[str, Value]] = [
+            ("rule", rule),
+            ("level_mb", round(card.last, 1)),
+            ("capacity_mb", round(capacity, 1)),
+            ("level_percent", round(100.0 * card.last / capacity, 1)),
+        ]
+        if assumed:
+            evidence.append(("capacity_is", "assumed: the next common card size"))
+        if trend is not None:
+            evidence.append(("slope_mb_per_100_steps", round(trend.per_x * 100.0, 1)))
+            evidence.append(("trend_tau", round(trend.tau, 2)))
+            evidence.append(("full_in_s", round(trend.full_s)))
+        if others:
+            evidence.append(("others_median_mb", round(median(others), 1)))
+        return Incident(
+            key=f"near_oom:{node}" + (f":{gpu}" if gpu is not None else ""),
+            kind="near_oom",
+            severity=severity,
+            title="NEAR OOM" if severity == "critical" or card.last >= CLOSE * capacity else "MEMORY RISES",
+            who=who,
+            measured=self._measured(card, trend),
+            outlook=f"full in ≈ {units.forecast(trend.full_s)}" if trend is not None else "the next peak may not fit",
+            advice=ADVICE_ONE if alone else ADVICE_ALL,
+            node=node,
+            rank=record.rank,
+            gpu=gpu if gpu is not None and gpu >= 0 else None,
+            start=now,
+            detected=now,
+            start_step=int(trend.since) if trend is not None and step is not None else step,
+            evidence=tuple(evidence),
+            source=record.source,
+            line=record.line or None,
+            offset=record.offset,
+        )
+
+    def came_true(self, node: str, now: float, step: int | None, code: str) -> list[Incident]:
+        """The node ran out of memory: its warnings give way to that error."""
+        out: list[Incident] = []
+        for key in [k for k in self._open if k[0] == node]:
+            incident = self._open.pop(key)
+            text = f"came true: {code}" + (f" at step {units.count(step)}" if step is not None else "")
+            out.append(
+                replace(
+                    incident,
+                    end=now,
+                    end_step=step,
+                    resolution=text,
+                    evidence=(*incident.evidence, ("superseded", code)),
+                )
+            )
+        return out
+
+    def tick(self, now: float) -> Iterable[Incident]:
+        return ()

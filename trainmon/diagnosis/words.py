@@ -1,0 +1,46 @@
+"""Words that several detectors share."""
+
+from __future__ import annotations
+
+from trainmon import units
+from trainmon.model import Value
+
+_AGES = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 2700)
+
+
+def ago(seconds: float) -> str:
+    """A silence in coarse steps, rounded down, so that a screen with it stays still: `10 s`, `2 m`, `20 m`, `3 h`."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds >= 3600:
+        return units.age(seconds)
+    coarse = max(step for step in _AGES if step <= seconds)
+    return f"{coarse} s" if coarse < 60 else f"{coarse // 60} m"
+
+
+def step_of(step: int | None, total: int | None) -> str:
+    """`step 1,187 of 5,000`, as far as it is known; empty without a step."""
+    if step is None:
+        return ""
+    return f"step {units.count(step)}" + (f" of {units.count(total)}" if total else "")
+
+
+def number(value: Value | None) -> float | None:
+    """A field as a float; None when it is missing or no number."""
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int):
+        return float(value)
+    if isinstance(value, str) and value.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        return float(value)
+    return None
+
+
+def gib(mb: float) -> str:
+    """MiB as GiB with one decimal and unit, also below 1 GiB: `76.8 GiB`."""
+    return f"{mb / 1024.0:.1f} GiB"
+
+
+def short(seconds: float) -> str:
+    """A gap in few digits: `310 ms`, `3.4 s`, `105 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.95 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
