@@ -1,0 +1,54 @@
+"""What is selected, as plain text for the clipboard and for searching in a panel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from trainmon.snapshot import AlertView, ErrorView, EventView, NodeView
+
+
+def write_copy(text: str) -> str | None:
+    """Keep what was copied last in a file, for terminals that take no clipboard from us.
+
+    Returns:
+        Where it is; None when nothing can be written.
+    """
+    from trainmon.settings.state import state_folder
+
+    folder, _ = state_folder()
+    if folder is None:
+        return None
+    path = folder / "copied.txt"
+    try:
+        path.write_text(text, "utf-8", "replace")
+    except OSError:
+        return None
+    return str(path)
+
+
+def text_of(entry: Any) -> tuple[str, str]:
+    """A word for the entry, and its text."""
+    if isinstance(entry, ErrorView):
+        lines = [f"{entry.code}: {entry.message}", f"{entry.place}  {entry.where}  ({entry.role})", entry.raw]
+        lines += [f"fix: {fix}" for fix in entry.fixes]
+        return entry.code, "\n".join(line for line in lines if line.strip())
+    if isinstance(entry, AlertView):
+        head = f"{entry.title} {entry.who}: {entry.measured}"
+        lines = [head + (f" -> {entry.outlook}" if entry.outlook else ""), entry.place]
+        lines += [f"{name}: {value}" for name, value in entry.evidence]
+        lines += [f"do: {advice}" for advice in entry.advice]
+        return entry.title, "\n".join(line for line in lines if line)
+    if isinstance(entry, EventView):
+        return entry.name, " ".join(part for part in (entry.name, entry.who, entry.text, entry.advice) if part)
+    if isinstance(entry, NodeView):
+        parts = [entry.name, entry.word]
+        if entry.step is not None:
+            parts.append(f"step {entry.step}")
+        if entry.loss is not None:
+            parts.append(f"loss {entry.loss:g}")
+        return entry.name, " ".join(parts)
+    if dataclasses.is_dataclass(entry):
+        pairs = ((field.name, getattr(entry, field.name)) for field in dataclasses.fields(entry))
+        return type(entry).__name__, " ".join(f"{name}={value}" for name, value in pairs if value not in (None, "", ()))
+    return "text", str(entry)

@@ -1,0 +1,289 @@
+"""Where each panel of the overview lies: pure arithmetic on the size of the terminal.
+
+The order in which rows and columns are given back is fixed, so that the same size always gives the same picture, and
+nothing moves when an alert comes or goes: of the run's data only counts that change rarely are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+NARROW = 60
+"""Below this many columns the body is a list of facts, one a line."""
+SMALLEST = 40
+"""Below this many columns two facts share a line, and the strip of the alert has two rows."""
+LOW = 13
+"""Below this many rows the body is the list of facts at any width."""
+CHART_MIN, CHART_FIRST, CHART_MAX = 5, 8, 15
+COUNTED = ("loss", "lr", "metrics", "gpus", "nodes", "errors", "events")
+"""Panels that are named as hidden when they do not fit; the tail of the log only fills free rows."""
+ZOOMS = ("charts", "loss", "lr", "gpus", "nodes", "errors", "events")
+"""What can fill the whole body."""
+
+
+class Rect(NamedTuple):
+    """Cells of the terminal: left column, top row, columns, rows."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    def overlaps(self, other: Rect) -> bool:
+        """True when a cell lies in both."""
+        return (
+            self.x < other.x + other.width
+            and other.x < self.x + self.width
+            and self.y < other.y + other.height
+            and other.y < self.y + self.height
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the layout has to know of the run.
+
+    Attributes:
+        gpus, nodes: How many rows their tables could fill.
+        metrics: How many numbers there are beside loss and learning rate.
+        errors: True once there is one: the last band lists errors instead of events.
+        empty: True until the first line: only the sources are shown.
+        third: Key of a third chart is known (for 200 columns and more).
+    """
+
+    gpus: int = 8
+    nodes: int = 8
+    metrics: int = 5
+    errors: bool = False
+    empty: bool = False
+    third: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rectangles by panel name, and the names of the panels that had to go."""
+
+    places: dict[str, Rect] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+
+
+def plan(width: int, height: int, facts: Facts, zoom: str | None = None) -> Plan:
+    """Lay out the overview.
+
+    Args:
+        width, height: Cells of the terminal; anything from 1 by 1 up.
+        facts: See `Facts`.
+        zoom: One of `ZOOMS` to fill the body with that panel alone.
+
+    Returns:
+        Rectangles that never overlap and never leave the screen. Side panels carry their margin of one column inside.
+    """
+    width, height = max(1, width), max(1, height)
+    if zoom in ZOOMS:
+        return _zoomed(width, height, facts, zoom)
+    if facts.empty:
+        return _empty(width, height)
+    if width < NARROW or height < LOW:
+        return _facts(width, height, facts)
+    return _Bands(width, height, facts).plan()
+
+
+def _stack(width: int, rows: list[tuple[str, int]], top: int = 0) -> dict[str, Rect]:
+    """Full-width panels from the top down; an empty name is a blank."""
+    places = {}
+    for name, height in rows:
+        if name and height > 0:
+            places[name] = Rect(0, top, width, height)
+        top += height
+    return places
+
+
+def _empty(width: int, height: int) -> Plan:
+    footer = 1 if height >= 4 else 0
+    rows = [("status", 1), ("alert", 1 if height >= 3 else 0)]
+    body = height - sum(h for _, h in rows) - footer
+    return Plan(_stack(width, [*rows, ("sources", body), ("footer", footer)]))
+
+
+def _facts(width: int, height: int, facts: Facts) -> Plan:
+    """One fact a line, or two; what is free below goes to errors, then the log."""
+    small = width < SMALLEST
+    alert = 0 if height < 2 else 2 if small and height >= 8 else 1
+    footer = 1 if not small and height >= 6 else 0
+    last = 1 if not small and height >= 11 else 0
+    free = height - 1 - alert - footer - last
+    body = min(free, 5 if small else max(9 - last, 9 if height > 12 else 8))
+    free -= body
+    band, tail = 0, 0
+    if free >= 4:
+        gap = 1 if free >= 6 else 0
+        band = min(free - gap, 8)
+        tail = free - gap - band
+        if tail < 3:
+            band, tail = band + tail, 0
+        rows = [("", gap), ("errors" if facts.errors else "events", band), ("log", tail)]
+    else:
+        rows = [("", free)]
+    head = [("status", 1), ("alert", alert), ("facts", body)]
+    places = _stack(width, [*head, *rows, ("last", last), ("footer", footer)])
+    hidden: tuple[str, ...] = ()
+    if width >= NARROW:
+        hidden = tuple(n for n in COUNTED if n not in places and n != ("events" if facts.errors else "errors"))
+    return Plan(places, hidden)
+
+
+def _zoomed(width: int, height: int, facts: Facts, zoom: str) -> Plan:
+    footer = 1 if height >= 4 else 0
+    last = 1 if height >= 8 and width >= SMALLEST else 0
+    alert = 1 if height >= 3 else 0
+    body = height - 1 - alert - footer - last
+    places = _stack(width, [("status", 1), ("alert", alert), ("", body), ("last", last), ("footer", footer)])
+    top = 1 + alert
+    if zoom == "charts":
+        if body >= 2 * CHART_MIN:
+            upper = (body + 1) // 2
+            places["loss"] = Rect(0, top, width, upper)
+            places["lr"] = Rect(0, top + upper, width, body - upper)
+        elif body > 0:
+            places["loss"] = Rect(0, top, width, body)
+    elif zoom == "errors" and body >= 8:
+        upper = body - max(3, body // 3)
+        places["errors"] = Rect(0, top, width, upper)
+        places["events"] = Rect(0, top + upper, width, body - upper)
+    elif body > 0:
+        places[zoom] = Rect(0, top, width, body)
+    return Plan(places)
+
+
+def _columns(width: int, parts: int) -> Iterator[tuple[int, int]]:
+    """Left edge and width of `parts` panels side by side; each includes one column of margin left and right."""
+    gap = 3 if width > 80 else 2
+    inner = width - 2 - gap * (parts - 1)
+    x = 0
+    for i in range(parts):
+        w = inner * (i + 1) // parts - inner * i // parts
+        yield x, w + 2
+        x += w + gap
+
+
+class _Bands:
+    """The overview from 60 columns and 13 rows up: bands from the top, each with its height, cut until they fit."""
+
+    def __init__(self, width: int, height: int, facts: Facts) -> None:
+        self.width, self.height, self.facts = width, height, facts
+        self.double = width >= 80
+        self.band_name = "errors" if facts.errors else "events"
+        self.heads = 2 if width > 80 else 1
+        wanted = max(facts.gpus, facts.nodes, 2)
+        self.rows = min(8, wanted) if self.double else min(4, max(facts.gpus, 1))
+        self.node_rows = self.rows if self.double else min(4, max(facts.nodes, 1))
+        self.gaps = 4 if height >= 30 else 0
+        self.chart = CHART_FIRST if self.double else CHART_MIN
+        self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width > 80 else 1
+        self.band = 3
+        self.footer = self.last = 1
+        self.tail = 0
+
+    def tables(self) -> int:
+        if self.double:
+            return self.heads + max(self.rows, self.node_rows) if self.rows else 0
+        return (self.heads + self.rows if self.rows else 0) + (self.heads + self.node_rows if self.node_rows else 0)
+
+    def total(self) -> int:
+        bands = self.chart + self.metrics + self.tables() + self.band + self.tail
+        return 2 + bands + self.gaps + self.last + self.footer
+
+    def cut(self) -> None:
+        """Give rows back in the fixed order until everything fits."""
+
+        def over() -> int:
+            return self.total() - self.height
+
+        def lower(name: str, least: int) -> None:
+            value: int = getattr(self, name)
+            while over() > 0 and value > least:
+                value -= 1
+                setattr(self, name, value)
+
+        lower("gaps", 0)
+        lower("band", 2)
+        for least in (4, 1):
+            while over() > 0 and max(self.rows, self.node_rows) > least:
+                self.rows = min(self.rows, max(self.rows, self.node_rows) - 1)
+                self.node_rows = min(self.node_rows, max(self.rows, self.node_rows, least + 1) - 1)
+        if self.metrics == 2 and over() > 0:
+            self.metrics = 1
+        lower("chart", CHART_MIN)
+        if over() > 0:
+            self.metrics = 0
+        if over() > 0:
+            self.rows = 0
+            if self.double:
+                self.node_rows = 0
+        if over() > 0:
+            self.chart = 0
+
+    def grow(self) -> None:
+        """Free rows go to the charts, then errors, then tables with more to show, then the tail of the log."""
+        free = self.height - self.total()
+        more = min(free, (CHART_MAX if self.height < 50 else CHART_MAX + 1) - self.chart)
+        if self.chart and more > 0:
+            self.chart += more
+            free -= more
+        more = min(free, (12 if self.facts.errors else 6) - self.band)
+        self.band += more
+        free -= more
+        wanted = max(self.facts.gpus, self.facts.nodes) - self.rows
+        if self.double and self.height >= 50 and wanted > 0 and free > 6:
+            more = min(free - 6, wanted, 8)
+            self.rows += more
+            self.node_rows += more
+            free -= more
+        gap = 1 if self.gaps else 0
+        if free >= 3 + gap:
+            self.tail, self.gaps = free - gap, self.gaps + gap
+        else:
+            self.band += free
+
+    def plan(self) -> Plan:
+        self.cut()
+        self.grow()
+        places = _stack(self.width, [("status", 1), ("alert", 1)])
+        y = 2
+        gaps = self.gaps
+
+        def gap() -> None:
+            nonlocal y, gaps
+            if gaps > 0:
+                y, gaps = y + 1, gaps - 1
+
+        def across(names: tuple[str, ...], height: int) -> None:
+            nonlocal y
+            if height <= 0:
+                return
+            gap()
+            for name, (x, w) in zip(names, _columns(self.width, len(names)), strict=True):
+                places[name] = Rect(x, y, w, height)
+            y += height
+
+        charts: tuple[str, ...] = ("loss", "lr") if self.double else ("loss",)
+        if self.width >= 200 and self.facts.third:
+            charts += ("third",)
+        across(charts, self.chart)
+        across(("metrics",), self.metrics)
+        if self.double:
+            across(("gpus", "nodes"), self.tables())
+        else:
+            across(("gpus",), self.heads + self.rows if self.rows else 0)
+            across(("nodes",), self.heads + self.node_rows if self.node_rows else 0)
+        across((self.band_name,), self.band)
+        across(("log",), self.tail)
+        bottom = self.height - self.last - self.footer
+        places |= _stack(self.width, [("last", self.last), ("footer", self.footer)], bottom)
+        other = "events" if self.facts.errors else "errors"
+        spared = {other} if self.double else {other, "lr"}
+        if self.facts.metrics == 0:
+            spared.add("metrics")
+        return Plan(places, tuple(n for n in COUNTED if n not in places and n not in spared))
