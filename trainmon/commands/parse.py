@@ -16,7 +16,7 @@ from trainmon.errors import SourceError
 from trainmon.model import LEVELS, Record
 
 if TYPE_CHECKING:
-    from trainmon.parsing.parser import FileParser
+    from trainmon.parsing.parser import Classifier, FileParser
 
 _BLOCK = 1 << 20
 
@@ -39,10 +39,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             with _open(name) as file:
                 parser = _parser(name, file, settings.tags_for(name), catalogue, lowest is not None)
-                for records in _records(parser, file, live=name == "-"):
+                for records in _records(parser, file):
                     out.write(b"".join(_lines(records, lowest)))
-                    if name == "-":
-                        out.flush()
+                    out.flush()
         except SourceError as error:
             out.flush()
             complain(str(error))
@@ -55,10 +54,12 @@ def _expand(specs: list[str]) -> Iterator[str]:
     """Patterns and folders become the files in them, in the order of their numbers."""
     from glob import glob
 
+    from trainmon.sources.patterns import natural
+
     for spec in specs:
         if spec != "-" and not os.path.lexists(spec) and any(sign in spec for sign in "*?["):
             found = [path for path in glob(spec, recursive=True) if not os.path.isdir(path)]
-            yield from sorted(found, key=_natural) if found else [spec]
+            yield from sorted(found, key=natural) if found else [spec]
         elif spec != "-" and os.path.isdir(spec):
             yield from _in_folder(spec)
         else:
@@ -66,20 +67,14 @@ def _expand(specs: list[str]) -> Iterator[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    endings = (".log", ".out", ".err", ".jsonl", ".txt")
+    from trainmon.sources.patterns import looks_like_log, natural
+
     try:
-        names = [name for name in os.listdir(folder) if name.endswith(endings)]
+        names = sorted(filter(looks_like_log, os.listdir(folder)), key=natural)
     except OSError:
         return [folder]
     files = [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
-    return sorted(files, key=_natural) or [folder]
-
-
-def _natural(path: str) -> list[tuple[int, str]]:
-    """Order in which worker-2 comes before worker-10."""
-    import re
-
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]
+    return files or [folder]
 
 
 def _open(name: str) -> BinaryIO:
@@ -114,33 +109,46 @@ def _why(name: str, error: OSError) -> str:
     return f"{name}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
 
 
-def _parser(name: str, file: BinaryIO, tags: dict[str, str], catalogue: object, keep_log: bool) -> FileParser:
+def _parser(name: str, file: BinaryIO, tags: dict[str, str], catalogue: Classifier, keep_log: bool) -> FileParser:
     from trainmon.parsing.parser import FileParser
 
     found = os.fstat(file.fileno())
     mtime = found.st_mtime if stat.S_ISREG(found.st_mode) else None
-    return FileParser(name, tags=tags, classify=catalogue, mtime=mtime, keep_log=keep_log)  # type: ignore[arg-type]
+    return FileParser(name, tags=tags, classify=catalogue, mtime=mtime, keep_log=keep_log)
 
 
-def _records(parser: FileParser, file: BinaryIO, live: bool) -> Iterator[list[Record]]:
-    """The records block by block; of a pipe, what is there at once."""
+def _records(parser: FileParser, file: BinaryIO) -> Iterator[list[Record]]:
+    """The records block by block; of a pipe, whatever is there at once.
+
+    Raises:
+        SourceError: It is no text, or reading broke off; what was read before is given first.
+    """
+    from trainmon.sources.patterns import binary_kind
+
     offset = 0
-    size = 1 << 16 if live else _BLOCK
     while True:
         try:
-            block = file.read(size)
+            block = file.read(_BLOCK)
         except OSError as error:  # a network file system that went away half-way
             yield parser.finish()
             reason = (error.strerror or "unknown reason").lower()
             raise SourceError(f"{parser.source}: reading stopped at byte {offset:,} ({reason})") from None
         if not block:
             break
+        kind = binary_kind(block[:4096]) if offset == 0 else None
+        if kind:
+            raise SourceError(f"{parser.source}: {kind}, not a log; unpack it first and give it as - if it is one")
         yield parser.feed(block, offset)
         offset += len(block)
     yield parser.finish()
 
 
 def _lines(records: list[Record], lowest: int | None) -> Iterator[bytes]:
+    """The lines of the records that were asked for.
+
+    Args:
+        lowest: Index in `LEVELS` from which on messages are written, 0 also those without a level; None: none.
+    """
     from trainmon.outputs.jsonl import to_json
 
     for record in records:

@@ -16,6 +16,8 @@ from trainmon.snapshot import AlertView, ErrorView, Snapshot
 
 MOST_A_SECOND = 1.0
 """Seconds that lie at least between two lines of progress."""
+MOST_OF_A_MESSAGE = 200
+"""Characters of a log's message; the whole stands at the place that is named."""
 
 
 class PlainLines:
@@ -28,12 +30,13 @@ class PlainLines:
     def __init__(self, interval_s: float = MOST_A_SECOND) -> None:
         self._interval = interval_s
         self._printed_at = -1e9
-        self._progress: tuple[object, ...] | None = None
+        self._progress: tuple[object, ...] = ()
         self._state = ""
         self._alerts: dict[str, str] = {}
         self._errors: dict[tuple[str, str], int] = {}
         self._sources: dict[str, str] = {}
         self._hint = ""
+        self._began: float | None = None
 
     def update(self, snapshot: Snapshot, monotonic: float) -> list[str]:
         """Return the lines for what is new in a snapshot.
@@ -42,22 +45,21 @@ class PlainLines:
             snapshot: The newest one.
             monotonic: Seconds of a clock that never goes back.
         """
-        lines = [*self._of_sources(snapshot), *self._of_errors(snapshot), *self._of_alerts(snapshot)]
-        if snapshot.run.hint and snapshot.run.hint != self._hint:
-            self._hint = snapshot.run.hint
-            lines.append(_line(snapshot, "NOTE", self._hint))
         run = snapshot.run
-        changed_state = run.state != self._state
-        progress = (run.state, run.step, *_values(snapshot))
+        lines = [*self._of_sources(snapshot), *self._of_errors(snapshot), *self._of_alerts(snapshot)]
+        if run.hint and run.hint != self._hint:
+            self._hint = run.hint
+            lines.append(_line(snapshot, "NOTE", self._hint))
+        if self._began is None:
+            self._began = monotonic
+        if run.state == "waiting" and monotonic - self._began < self._interval:
+            return lines  # the first look at the files is under way
+        progress = (run.step, *_values(snapshot))
         due = monotonic - self._printed_at >= self._interval
-        if changed_state or (progress != self._progress and due):
+        if run.state != self._state or (progress != self._progress and due):
             self._state, self._progress, self._printed_at = run.state, progress, monotonic
             lines.append(_progress(snapshot))
         return lines
-
-    def waits(self, snapshot: Snapshot) -> bool:
-        """Whether a line of progress is held back until its second has passed."""
-        return (snapshot.run.state, snapshot.run.step, *_values(snapshot)) != self._progress
 
     def _of_sources(self, snapshot: Snapshot) -> Iterator[str]:
         for source in snapshot.sources:
@@ -66,13 +68,9 @@ class PlainLines:
                 continue
             known = key in self._sources
             self._sources[key] = source.word
-            if source.word == "followed" and (known or not self._printed_once):
-                continue
+            if source.word == "followed" and (known or self._state in ("", "waiting")):
+                continue  # only one that joins later is news
             yield _line(snapshot, "SOURCE", source.name, source.word, source.sentence)
-
-    @property
-    def _printed_once(self) -> bool:
-        return self._progress is not None
 
     def _of_errors(self, snapshot: Snapshot) -> Iterator[str]:
         for error in snapshot.errors:
@@ -131,4 +129,5 @@ def _alert(snapshot: Snapshot, alert: AlertView) -> str:
 
 def _error(snapshot: Snapshot, error: ErrorView) -> str:
     fix = f"→ {error.fixes[0]}" if error.fixes else ""
-    return _line(snapshot, "ERROR", error.severity, error.code, error.place, error.message, error.role, fix)
+    message = error.message if len(error.message) <= MOST_OF_A_MESSAGE else error.message[: MOST_OF_A_MESSAGE - 1] + "…"
+    return _line(snapshot, "ERROR", error.severity, error.code, error.place, message, error.role, fix)
