@@ -210,7 +210,9 @@ def test_many_gpus_show_those_of_the_chosen_or_worst_node_and_colour_what_is_ful
     book = GpuBook()
     for node in ("a", "b"):
         for gpu in range(2):
-            record = Record(kind="gpu", source="x", gpu=gpu, values={"gpu_memory_mb": 78_500.0, "gpu_memory_total_mb": 81_920.0})
+            record = Record(
+                kind="gpu", source="x", gpu=gpu, values={"gpu_memory_mb": 78_500.0, "gpu_memory_total_mb": 81_920.0}
+            )
             book.take(record, node, 0.0)
     assert book.panel(None, ["b", "a"], 1.0, {}).subject == "b"
     panel = book.panel("a", ["b", "a"], 1.0, {})
@@ -236,7 +238,7 @@ def test_a_warm_up_and_a_cosine_are_recognised() -> None:
         ys.append(rate)
         if warm.take(step, rate):
             told.append(step)
-    assert told == [110] or told and warm.steps == 100
+    assert told == [110] or (told and warm.steps == 100)
     assert len(told) == 1
     assert schedule_note(warm, xs, ys, 1000, "") == "cosine, 100 warm-up steps"
     assert schedule_note(warm, xs, [y * 0.8 for y in ys], 1000, "") == "100 warm-up steps"

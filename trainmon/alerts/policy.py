@@ -267,6 +267,10 @@ class AlertBook:
                 times.append(alert.rung_at + FRESH_S - t)
         return min(times, default=None)
 
+    def id_of(self, key: str) -> str | None:
+        """The alert that an incident of this key belongs to, or None."""
+        return self._of_key.get(key)
+
     def firing(self) -> tuple[Incident, ...]:
         """Every incident that is open, muted ones too, for spans and the words of nodes."""
         return tuple(m for a in self._alerts.values() for m in a.members.values() if m.end is None)

@@ -54,13 +54,13 @@ class ChartBuilder:
         views = []
         for key in run.metrics.order():
             cached = self._views.get(key)
-            if cached is not None and not others and key not in _FIRST:
-                views.append(cached[1])
-                continue
             series = run.metrics.get(key)
             if series is None:
                 continue
-            state = (id(series), series.version, gaps, stale)
+            if cached is not None and cached[0][0] is series and not others and key not in _FIRST:
+                views.append(cached[1])
+                continue
+            state = (series, series.version, gaps, stale)
             if cached is None or cached[0] != state:
                 cached = self._views[key] = (state, self._chart(key, run, gaps, stale))
             views.append(cached[1])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from trainmon.catalogue import Catalogue
 from trainmon.clock import Clock
+from trainmon.diagnosis.engine import Detectors
 from trainmon.model import (
     Ahead,
     CaughtUp,
@@ -27,7 +28,6 @@ from trainmon.model import (
 from trainmon.parsing.parser import FileParser
 from trainmon.session.files import MANY_FILES, SETTLED_WORDS, TAIL_BYTES, TAIL_BYTES_MANY, SourceFile, node_name
 from trainmon.session.run import RunState
-from trainmon.session.watch import Watch
 from trainmon.settings import Settings
 from trainmon.snapshot import SourceView
 
@@ -38,7 +38,7 @@ JOINED_FRESH_S = 60.0
 HISTORY_WORTH = 1 << 20
 """Unread bytes from which the share of history is shown."""
 FLUSH_AFTER_S = 0.5
-"""A last line without a line end, or a traceback, is taken as complete after this silence."""
+"""A progress bar or traceback that nothing follows is taken as complete after this silence."""
 
 
 class Engine:
@@ -58,7 +58,7 @@ class Engine:
         self.separate = separate
         self.files: dict[int, SourceFile] = {}
         self.missing: dict[str, SourceView] = {}
-        self.forward = RunState(Watch(settings.thresholds), separate=separate)
+        self.forward = RunState(Detectors(settings.thresholds, lookup=catalogue.entry), separate=separate)
         self.glimpse: RunState | None = None
         self.front = self.forward
         self.gap_steps: set[int] = set()
@@ -70,6 +70,7 @@ class Engine:
         self.breathe: Callable[[], None] = lambda: time.sleep(0)
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
+        self._ages_at = 0.0
 
     # ------------------------------------------------------------ events
 
@@ -93,8 +94,9 @@ class Engine:
     def _runs(self) -> tuple[RunState, ...]:
         return (self.forward,) if self.glimpse is None else (self.forward, self.glimpse)
 
-    def _parser(self, name: str, mtime: float) -> FileParser:
-        return FileParser(name, tags=self.settings.tags_for(name), classify=self.catalogue, mtime=mtime)
+    def _parser(self, name: str, mtime: float, *, numbered: bool = True) -> FileParser:
+        tags = self.settings.tags_for(name)
+        return FileParser(name, tags=tags, classify=self.catalogue, mtime=mtime, numbered=numbered)
 
     def _opened(self, event: Opened) -> None:
         now = self.clock.now()
@@ -107,6 +109,7 @@ class Engine:
             node=node,
             parser=parser,
             size=event.size,
+            opened_size=event.size,
             mtime=event.mtime,
             joined=event.joined,
             heard=min(event.mtime, now) if event.size else 0.0,
@@ -131,14 +134,13 @@ class Engine:
             self._dirty_all()
         file.glimpsed = True
         file.size = event.size
-        parser = file.ahead = self._parser(file.name, file.mtime)
+        parser = file.ahead = self._parser(file.name, file.mtime, numbered=False)
         run, when = self.glimpse, file.heard or self.clock.now()
         head = parser.feed(event.head, 0)
         run.feed(file, head, when, live=False, detect=False)
         steps = [record.values["step"] for record in head if isinstance(record.values.get("step"), int)]
         if steps:
             self.gap_steps.add(int(max(steps)))
-        parser.skip(event.tail_offset)
         file.ahead_end = event.tail_offset + len(event.tail)
         file.last_step = None
         for start in range(0, len(event.tail), SLICE):
@@ -156,7 +158,7 @@ class Engine:
         file.ahead_end = event.offset + len(event.data)
         file.keep_tail(event.data, self._tail_limit())
         step, file.last_step = file.last_step, None
-        self.glimpse.heard(file.node, now)
+        self.glimpse.heard(file.node, now, live=True)
         self.glimpse.feed(file, file.ahead.feed(event.data, event.offset), now, live=True)
         file.last_step = step
         self._pending.add(file.id)
@@ -168,13 +170,13 @@ class Engine:
             return
         now = self.clock.now()
         file.size = max(event.size, event.offset + len(event.data))
-        live = file.live or (file.joined and now - event.mtime < JOINED_FRESH_S)
+        fresh = file.joined and now - event.mtime < JOINED_FRESH_S
+        live = file.live or fresh or event.offset >= file.opened_size
         # What stood there at opening is as old as the file; the newest line of it at least.
         arrival = now if live else min(event.mtime, now)
         shown = self._runs() if not file.glimpsed or file.live else (self.forward,)
-        if live:
-            for run in shown:
-                run.heard(file.node, now)
+        for run in shown:
+            run.heard(file.node, arrival, live=live)
         data = event.data
         for start in range(0, len(data), SLICE):
             part = data[start : start + SLICE]
@@ -190,7 +192,9 @@ class Engine:
         if not file.live:
             self._dirty("run")
 
-    def _feed(self, file: SourceFile, records: list[Record], arrival: float, live: bool, runs: tuple[RunState, ...]) -> None:
+    def _feed(
+        self, file: SourceFile, records: list[Record], arrival: float, live: bool, runs: tuple[RunState, ...]
+    ) -> None:
         if not records:
             return
         file.records += len(records)
@@ -200,6 +204,7 @@ class Engine:
             run.feed(file, records, arrival, live=live)
 
     def _spoke(self, file: SourceFile, at: float) -> None:
+        file.fed = self.clock.now()
         file.heard = max(file.heard, at)
         if self.newest_heard is None or at >= self.newest_heard:
             self.newest_heard = at
@@ -230,8 +235,7 @@ class Engine:
         self.front = self.forward
         self.gap_steps.clear()
         self.handovers += 1
-        for node in glimpse.nodes:
-            self.forward.adopt(node)
+        self.forward.adopt(glimpse, self.clock.now())
         for file in self.files.values():
             file.ahead = None
         self._dirty_all()
@@ -241,12 +245,16 @@ class Engine:
         if file is None:
             return
         now = self.clock.now()
-        self._feed(file, file.parser.finish(), now, file.live, self._runs() if file.live else (self.forward,))
+        left = file.parser.finish()
+        self._feed(file, left, file.heard or now, file.live, self._runs() if file.live else (self.forward,))
         file.bytes_before += file.read
         file.lines_before += file.parser.lines
         file.parser.restart(event.generation)
+        file.ahead = None
+        file.live = False
+        file.glimpsed = False
         file.generation = event.generation
-        file.read = file.size = 0
+        file.read = file.size = file.opened_size = 0
         file.joined = True  # what comes now was written while we looked
         file.last_step = None
         if event.lost:
@@ -263,7 +271,12 @@ class Engine:
         file = self.files.get(event.source) if event.source is not None else None
         if file is None:
             view = SourceView(
-                id=event.source, name=event.spec, path=event.spec, word=event.word, sentence=event.sentence, bad=event.bad
+                id=event.source,
+                name=event.spec,
+                path=event.spec,
+                word=event.word,
+                sentence=event.sentence,
+                bad=event.bad,
             )
             self.missing[event.spec] = view
             while len(self.missing) > 4096:
@@ -272,7 +285,7 @@ class Engine:
             file.word, file.sentence, file.bad, file.spec = event.word, event.sentence, event.bad, event.spec
             self.missing.pop(event.spec, None)
             if event.word in SETTLED_WORDS:
-                self.flush(file)
+                self.flush(file, ended=True)
                 file.settled = True
                 self._hand_over()
             elif event.word == "followed":
@@ -285,21 +298,32 @@ class Engine:
         """Take last lines without a line end, and tracebacks that nothing follows, as complete once it is quiet."""
         for source in list(self._pending):
             file = self.files[source]
-            if now - file.heard >= FLUSH_AFTER_S or not file.live:
+            if not 0.0 <= now - file.fed < FLUSH_AFTER_S:
                 self._pending.discard(source)
                 self.flush(file)
 
-    def flush(self, file: SourceFile) -> None:
-        """Take what the file's parsers still hold as complete."""
-        raise NotImplementedError
+    def flush(self, file: SourceFile, *, ended: bool = False) -> None:
+        """Take what the file's parsers still hold as complete.
+
+        A half line stays (the rest of a writer's buffer may come minutes later) unless the file has ended.
+        """
+        whole = ended or file.tail[-1:] == b"\n"
+        if file.ahead is not None and self.glimpse is not None and not file.live:
+            records = file.ahead.finish() if whole else file.ahead.settle()
+            self.glimpse.feed(file, records, file.heard, live=False)
+        elif file.live or file.settled or ended:
+            records = file.parser.finish() if whole else file.parser.settle()
+            self._feed(file, records, file.heard, file.live and not ended, self._runs())
 
     def tick(self, now: float) -> None:
         """Let the detectors of the run on screen see that time passes."""
         self.flush_quiet(now)
-        if not self.in_history:
-            self.forward.tick(now)
-        elif self.glimpse is not None:
-            self.glimpse.tick(now)
+        # While history is read without a glimpse there is no present yet that could be judged.
+        if self.glimpse is not None or not self.in_history:
+            self.front.tick(now, self.clock.monotonic())
+        if now - self._ages_at >= (1.0 if self.newest_heard is None or now - self.newest_heard < 15.0 else 5.0):
+            self._ages_at = now
+            self._dirty("run", "nodes", "gpus", "charts", "alerts")
 
     # ------------------------------------------------------------ what is asked
 

@@ -31,6 +31,7 @@ class SourceFile:
         live: Everything that stood there has been read.
         settled: Nothing more of its past will come.
         heard: Arrival of its newest bytes, Unix seconds (file time for what was there at opening).
+        fed: When its parser was fed last, Unix seconds.
         tail: Its last bytes.
     """
 
@@ -40,6 +41,7 @@ class SourceFile:
     node: str
     parser: FileParser
     size: int = 0
+    opened_size: int = 0
     mtime: float = 0.0
     joined: bool = False
     generation: int = 0
@@ -50,6 +52,7 @@ class SourceFile:
     settled: bool = False
     glimpsed: bool = False
     heard: float = 0.0
+    fed: float = 0.0
     gaps: int = 0
     records: int = 0
     bytes_before: int = 0
@@ -60,7 +63,6 @@ class SourceFile:
     bad: bool = False
     spec: str = ""
     tail: bytearray = field(default_factory=bytearray)
-    pending: bool = False
 
     @property
     def history(self) -> float | None:

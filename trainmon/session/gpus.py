@@ -74,7 +74,9 @@ class GpuBook:
         """The GPUs of a node."""
         return self._by_node.get(node, [])
 
-    def panel(self, subject: str | None, order: list[str], now: float, bad: dict[tuple[str, int | None], Health]) -> GpuPanel:
+    def panel(
+        self, subject: str | None, order: list[str], now: float, bad: dict[tuple[str, int | None], Health]
+    ) -> GpuPanel:
         """The GPU panel.
 
         Args:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Replaced, SourceEvent
 
-LIMIT_BYTES = 4 << 20
+LIMIT_BYTES = 2 << 20
 """Bytes of waiting history above which the reader is asked to wait."""
 
 _ORDERED = (Data, CaughtUp, Replaced)

@@ -20,7 +20,7 @@ class Ring:
     __slots__ = ("_at", "_full", "_size", "_values")
 
     def __init__(self, size: int, code: str = "f") -> None:
-        self._values = array(code, bytes(array(code).itemsize * size))
+        self._values: array[float] = array(code, [0.0] * size)
         self._size = size
         self._at = 0
         self._full = False
@@ -59,14 +59,34 @@ class NodeState:
         declared: The log names it itself (its name does not come from the file's name alone).
         step, first_step, total_steps: Newest, first and announced last step.
         own_s: Seconds a step without waiting for others, where the log tells, else the step time.
-        heard: Arrival of its newest line, seconds of the session's wall clock (file time for what was there at opening).
+        heard: Arrival of its newest line, Unix seconds (file time for what was there at opening).
         said: The newest time in its log.
     """
 
     __slots__ = (
-        "_last_pace", "_own", "_own_steps", "_pace", "declared", "fatal_code", "first_step", "heard", "loss",
-        "memory_mb", "memory_total_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time",
-        "telemetry", "temperature_c", "total_steps", "wait_s", "error_lines",
+        "_last_pace",
+        "_own",
+        "_own_steps",
+        "_pace",
+        "declared",
+        "error_lines",
+        "fatal_code",
+        "first_step",
+        "heard",
+        "loss",
+        "memory_mb",
+        "memory_total_mb",
+        "name",
+        "own_from_log",
+        "own_s",
+        "said",
+        "sources",
+        "step",
+        "step_time",
+        "telemetry",
+        "temperature_c",
+        "total_steps",
+        "wait_s",
     )  # fmt: skip
 
     def __init__(self, name: str, declared: bool) -> None:

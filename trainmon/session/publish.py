@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from trainmon.session import view
@@ -61,17 +62,18 @@ class Publisher:
                     # The other sections go on; the session tells of it.
                     self.faults.append(fault)
         if "alerts" in done:
-            done["calm"] = "" if done["alerts"] else self._desk.calm(now)
+            done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.newest_heard, now)
         return self._adopt(done)
 
     # Each takes the run, Unix time and the sections that were made before it, and gives the section's new value.
 
     def _make_alerts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return self._desk.views(now, self._engine.files)[:_MAX_ALERTS]
+        return self._desk.views(now)[:_MAX_ALERTS]
 
     def _make_nodes(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        alerts = done.get("alerts", self.snapshot.alerts)
-        return view.node_views(run, self._engine.files, alerts, self._desk.state[0], now)
+        return view.node_views(
+            run, self._engine.files, self._desk.book.firing(), self._desk.state[0], now, self._engine.catalogue
+        )
 
     def _make_charts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         gaps = tuple(float(step) for step in sorted(self._engine.gap_steps))
@@ -84,14 +86,15 @@ class Publisher:
         return self._charts.metrics(run)
 
     def _make_gpus(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        alerts = done.get("alerts", self.snapshot.alerts)
-        return view.gpu_panel(run, done.get("nodes", self.snapshot.nodes), alerts, self.selected, now)
+        nodes = done.get("nodes", self.snapshot.nodes)
+        return view.gpu_panel(run, nodes, self._desk.book.firing(), self.selected, now)
 
     def _make_errors(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return view.error_views(run, self._engine.catalogue, exact=not self._engine.in_history)
 
     def _make_events(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return run.events.views()
+        ids = self._desk.book.id_of
+        return tuple(e if e.alert is None else replace(e, alert=ids(e.alert)) for e in run.events.views())
 
     def _make_sources(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return view.source_views(self._engine.files, self._engine.missing)

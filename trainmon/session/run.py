@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from trainmon import units
+from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Incident, Record
 from trainmon.session.errors import ErrorBook
 from trainmon.session.events import EventBook
@@ -18,7 +19,6 @@ from trainmon.session.gpus import GpuBook
 from trainmon.session.metrics import MetricBook
 from trainmon.session.nodes import NodeBook, NodeState
 from trainmon.session.warmup import WarmUp
-from trainmon.session.watch import Watch
 from trainmon.session.wording import finite, natural
 
 QUARANTINE = 200
@@ -35,7 +35,7 @@ class RunState:
         separate: Each file is a run of its own: nodes are files.
     """
 
-    def __init__(self, watch: Watch, *, separate: bool = False) -> None:
+    def __init__(self, watch: Detectors, *, separate: bool = False) -> None:
         self.watch = watch
         self.separate = separate
         self.nodes = NodeBook()
@@ -68,7 +68,9 @@ class RunState:
 
     # ------------------------------------------------------------ taking in
 
-    def feed(self, file: SourceFile, records: Iterable[Record], arrival: float, *, live: bool, detect: bool = True) -> None:
+    def feed(
+        self, file: SourceFile, records: Iterable[Record], arrival: float, *, live: bool, detect: bool = True
+    ) -> None:
         """Take in what a file says.
 
         Args:
@@ -84,16 +86,23 @@ class RunState:
                 self.faults += 1
                 self.last_fault = fault
 
-    def heard(self, node: str, arrival: float) -> None:
-        """A node's file brought bytes just now, whatever they say."""
-        self.watch.heard(node, arrival)
+    def heard(self, node: str, arrival: float, *, live: bool) -> None:
+        """A node's file brought bytes, whatever they say."""
+        self.watch.heard(node, arrival, live)
         state = self.nodes.get(node)
         if state is not None and arrival > state.heard:
             state.heard = arrival
 
-    def tick(self, now: float) -> None:
-        """Let the detectors see that time passes."""
-        for incident in self.watch.tick(now):
+    def adopt(self, glimpse: RunState, now: float) -> None:
+        """Take over what was heard while history was read: the same lines came later as history, without arrival."""
+        for node in glimpse.nodes:
+            mine = self.nodes.get(node.name)
+            if mine is not None and node.heard > mine.heard:
+                self.heard(node.name, min(node.heard, now), live=True)
+
+    def tick(self, now: float, mono: float) -> None:
+        """Let the detectors see that time passes: Unix seconds, and seconds that never jump."""
+        for incident in self.watch.tick(now, mono):
             self._note(incident, True)
 
     # ------------------------------------------------------------ one record
@@ -144,9 +153,7 @@ class RunState:
                 self.labels[key] = value
                 self.dirty.add("run")
 
-    def _numbers(
-        self, record: Record, file: SourceFile, name: str, declared: bool, arrival: float, live: bool
-    ) -> None:
+    def _numbers(self, record: Record, file: SourceFile, name: str, declared: bool, arrival: float, live: bool) -> None:
         node = self.nodes.need(name, declared, file.id)
         first = node.step is None
         fresh = node.take(record, arrival, live)
@@ -182,7 +189,12 @@ class RunState:
         if record.kind == "summary":
             return
         self.metrics.take(record, x, member)
-        if "step_time_s" not in values and node.step_time is None and node.own_s is not None and record.kind == "metrics":
+        if (
+            "step_time_s" not in values
+            and node.step_time is None
+            and node.own_s is not None
+            and record.kind == "metrics"
+        ):
             self.metrics.add("step_time_s", x, member, node.own_s)
         scheduler = record.extra.get("lr_scheduler_type")
         if isinstance(scheduler, str):
@@ -214,7 +226,12 @@ class RunState:
             self.events.update("first step", "first step", f"{count} nodes")
         elif count == 1:
             self.events.add(
-                "first step", f"step {node.step:,} · {node.name}", time=record.time, now=when, mark="first step", planned=True
+                "first step",
+                f"step {node.step:,} · {node.name}",
+                time=record.time,
+                now=when,
+                mark="first step",
+                planned=True,
             )
         else:
             names = sorted((n.name for n in self.nodes.stepping()), key=natural)

@@ -73,7 +73,7 @@ class Session:
         self._stdin = stdin
         self._inbox = Inbox()
         self._engine = Engine(self.settings, self.clock, load(), separate=separate)
-        self._desk = IncidentDesk(self.settings.thresholds)
+        self._desk = IncidentDesk()
         self._publisher = Publisher(self._engine, self._desk, demo=demo)
         self._callbacks: list[Callable[[], None]] = []
         self._commands: deque[Callable[[], None]] = deque()
@@ -168,7 +168,7 @@ class Session:
     def pump(self, events: Iterable[SourceEvent] = ()) -> Snapshot:
         """Handle events on this thread, let time pass, and give the snapshot. Not while the threads run."""
         for event in events:
-            self._guard(lambda event=event: self._engine.handle(event))
+            self._handle(event)
         self._run_commands()
         self._tick(self.clock.monotonic())
         self._publish(self.clock.monotonic())
@@ -179,7 +179,7 @@ class Session:
         event = self._inbox.take(timeout)
         started = self.clock.monotonic()
         while event is not None and not self._stopping:
-            self._guard(lambda event=event: self._engine.handle(event))
+            self._handle(event)
             now = self.clock.monotonic()
             if now - started >= BATCH_S:
                 break
@@ -228,7 +228,7 @@ class Session:
             if fault is not None:
                 self._note_fault(fault)
 
-    def _command(self, command: Callable[[], None]) -> None:
+    def _command(self, command: Callable[[], object]) -> None:
         def run() -> None:
             command()
             self._engine.front.dirty.add("alerts")
@@ -239,6 +239,12 @@ class Session:
     def _run_commands(self) -> None:
         while self._commands:
             self._guard(self._commands.popleft())
+
+    def _handle(self, event: SourceEvent) -> None:
+        try:
+            self._engine.handle(event)
+        except Exception as fault:
+            self._note_fault(fault)
 
     def _guard(self, work: Callable[[], object]) -> None:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from trainmon.catalogue import Catalogue
+from trainmon.model import Incident
 from trainmon.session.errors import ErrorGroup
 from trainmon.session.files import SourceFile
 from trainmon.session.nodes import NodeState
@@ -14,7 +15,6 @@ from trainmon.session.roles import role_words
 from trainmon.session.run import RunState
 from trainmon.session.wording import age_words, coarse, natural, pattern_of, run_name
 from trainmon.snapshot import (
-    AlertView,
     Counts,
     ErrorView,
     GpuPanel,
@@ -28,13 +28,9 @@ from trainmon.snapshot import RunState as StateWord
 
 MAX_ERRORS = 100
 SPARK = 24
-_WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "hang": "silent"}
+_WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "node_silent": "silent"}
 _RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 _SILENT_MIN_S = 10.0
-
-
-def _firing(alerts: Iterable[AlertView]) -> list[AlertView]:
-    return [alert for alert in alerts if alert.state != "resolved"]
 
 
 # ---------------------------------------------------------------- nodes
@@ -64,9 +60,10 @@ def listed_nodes(run: RunState, files: Mapping[int, SourceFile]) -> list[NodeSta
 def node_views(
     run: RunState,
     files: Mapping[int, SourceFile],
-    alerts: Sequence[AlertView],
+    alerts: Sequence[Incident],
     state: StateWord,
     now: float,
+    catalogue: Catalogue,
 ) -> tuple[NodeView, ...]:
     """The nodes, worst first, then by name."""
     listed = listed_nodes(run, files)
@@ -77,15 +74,13 @@ def node_views(
         waiting = []
     own = [node.own_s for node in listed if node.own_s is not None]
     middle = median(own) if len(own) > 1 else None
-    by_node: dict[str, list[AlertView]] = {}
-    for alert in _firing(alerts):
+    by_node: dict[str, list[Incident]] = {}
+    for alert in alerts:
         if alert.node:
             by_node.setdefault(alert.node, []).append(alert)
-    roles = role_words(run.errors)
+    roles = role_words(run.errors, catalogue)
     cause = next((group for group in run.errors if roles.get(group.key) == "probable cause"), None)
-    views = [
-        _node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run.errors) for node in listed
-    ]
+    views = [_node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run.errors) for node in listed]
     views += waiting
     views.sort(key=lambda view: (_RANK[view.health], natural(view.name)))
     return tuple(views)
@@ -107,7 +102,7 @@ def _expected(run: RunState, files: Mapping[int, SourceFile], known: set[str]) -
 
 def _node_view(
     node: NodeState,
-    alerts: Sequence[AlertView],
+    alerts: Sequence[Incident],
     cause: ErrorGroup | None,
     state: StateWord,
     now: float,
@@ -147,7 +142,7 @@ def _node_view(
 
 
 def _health(
-    node: NodeState, alerts: Sequence[AlertView], cause: ErrorGroup | None, state: StateWord, silent: float
+    node: NodeState, alerts: Sequence[Incident], cause: ErrorGroup | None, state: StateWord, silent: float
 ) -> tuple[Health, str]:
     if node.fatal_code is not None:
         if cause is not None and cause.first.node == node.name and node.fatal_code == cause.code:
@@ -157,7 +152,7 @@ def _health(
         return "critical", "failed"
     worst = min(alerts, key=lambda alert: alert.severity != "critical", default=None)
     if worst is not None and worst.severity != "info":
-        if worst.kind in ("hang", "stall") and silent:
+        if worst.kind in ("node_silent", "stall") and silent:
             return "silent", f"silent {age_words(silent)}"
         if worst.severity == "critical":
             return "critical", worst.title
@@ -176,7 +171,7 @@ def _health(
 
 def error_views(run: RunState, catalogue: Catalogue, *, exact: bool) -> tuple[ErrorView, ...]:
     """The errors: the probable cause first, what follows it by time, then the rest."""
-    roles = role_words(run.errors)
+    roles = role_words(run.errors, catalogue)
 
     def order(group: ErrorGroup) -> tuple[int, float, int]:
         role = roles[group.key]
@@ -220,10 +215,12 @@ def _error_view(group: ErrorGroup, role: str, catalogue: Catalogue, *, exact: bo
 # ---------------------------------------------------------------- GPUs, sources, run
 
 
-def gpu_panel(run: RunState, nodes: Sequence[NodeView], alerts: Sequence[AlertView], selected: str | None, now: float) -> GpuPanel:
+def gpu_panel(
+    run: RunState, nodes: Sequence[NodeView], alerts: Sequence[Incident], selected: str | None, now: float
+) -> GpuPanel:
     """The GPU panel of the selected or worst node."""
     bad: dict[tuple[str, int | None], Health] = {}
-    for alert in _firing(alerts):
+    for alert in alerts:
         if alert.node and alert.severity != "info" and alert.kind in ("near_oom", "oom", "memory_high", "memory_leak"):
             key = (alert.node, alert.gpu)
             if bad.get(key) != "critical":
@@ -293,8 +290,7 @@ def different_runs(run: RunState, files: Mapping[int, SourceFile]) -> str:
     if len(totals) > 1:
         two = sorted(totals)[:2]
         return (
-            f"the files look like different runs ({two[0]:,} and {two[1]:,} steps in all): "
-            "--separate keeps them apart"
+            f"the files look like different runs ({two[0]:,} and {two[1]:,} steps in all): --separate keeps them apart"
         )
     return ""
 
@@ -337,7 +333,7 @@ def eta(run: RunState, state: StateWord) -> float | None:
     total = run.total_steps
     if slowest is None or slowest.step is None or total is None:
         return None
-    rate = slowest.seconds_a_step()
+    rate = run.watch.seconds_per_step or slowest.seconds_a_step()
     if rate is None:
         return None
     return max(0, total - slowest.step) * rate

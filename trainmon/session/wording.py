@@ -14,7 +14,7 @@ _STEPS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 216
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which worker-2 comes before worker-10."""
-    return tuple((1, int(part[:18]), "") if part.isdigit() else (0, 0, part) for part in _DIGITS.split(name) if part)
+    return tuple((1, int(part[:18]), "") if part.isdecimal() else (0, 0, part) for part in _DIGITS.split(name) if part)
 
 
 def coarse(age_s: float) -> float:
