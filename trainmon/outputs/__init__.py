@@ -1,1 +1,1 @@
-"""What leaves trainmon besides the screen: records as JSON lines, plain lines for pipes. One module a form."""
+"""Records and results in the forms that other programs read."""

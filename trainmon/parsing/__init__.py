@@ -1,0 +1,1 @@
+"""Bytes of logs -> records. Pure: no files, no clock, no network."""

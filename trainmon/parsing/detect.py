@@ -1,0 +1,66 @@
+"""Which lines can matter, and what a message says happened. Everything here is cheap: literals first, patterns only behind them."""
+
+from __future__ import annotations
+
+import re
+
+LITERALS: tuple[bytes, ...] = (
+    b"loss", b"step", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Step", b"Iter", b"Loss", b"rror:", b"Traceback",
+    b"heckpoint", b"raining", b"FATAL", b"CRITICAL", b"valuat", b"=err", b"=warn", b"xception", b"\xe6\x8d\x9f\xe5\xa4\xb1",
+    b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a", b"NeMo ", b"atal error", b"CRIT",
+)  # fmt: skip
+"""One of these stands on every line that can be a record (the last but three: the Chinese words for loss, error and warning)."""
+
+_GLOG = re.compile(rb"(?:\[?(?:rank|default)?\d*\]?:? ?\[?)*[WEF](?:\d{4} \d\d:|\d{4} 00:00:)|.{0,60}: [WEF] \S+\.cc:\d|\[[WEF] \S+\.(?:cpp|cc):\d")
+
+
+def can_matter(block: bytes) -> bool:
+    """False when no line of the block can be a record. Exact for a line; for a block it may be true without need."""
+    for literal in LITERALS:
+        if literal in block:
+            return True
+    return has_glog(block)
+
+
+def has_glog(block: bytes) -> bool:
+    """True when a line of the block may carry a one-letter level above I."""
+    return any(mark in block for mark in _GLOG_MARKS)
+
+
+_GLOG_MARKS = tuple(bytes([a, c]) for c in b"WEF" for a in b"\n\r[ ") + (b":W", b":E", b":F")
+
+
+def glog_line(line: bytes) -> bool:
+    """True when this line carries a one-letter level above I."""
+    return line[:1] in (b"W", b"E", b"F", b"[") and _GLOG.match(line) is not None or b": E " in line or b": W " in line or b": F " in line
+
+
+_EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("checkpoint", re.compile(
+        r"sav(?:ed|ing)\b.{0,40}\bcheckpoint|checkpoint\b.{0,60}\b(?:saved|written)|saving model checkpoint|sav(?:ed|ing) model to", re.IGNORECASE)),
+    ("eval_start", re.compile(r"\*{3,} ?running (?:evaluation|eval|validation)|(?:start(?:ing|ed)?|begin(?:ning)?|running) (?:evaluation|validation)\b", re.IGNORECASE)),
+    ("eval_end", re.compile(r"(?:evaluation|validation) (?:finished|done|complete[d]?|took)\b", re.IGNORECASE)),
+    ("finished", re.compile(
+        r"\btraining (?:is )?(?:finished|complete[d]?|done|ended successfully)\b|finished training\b|`?Trainer\.fit`? stopped: `max_|^Training completed|训练完成",
+        re.IGNORECASE)),
+    ("started", re.compile(r"\*{3,} ?running training|training starts? at\b|start(?:ing|ed)? (?:the )?training\b(?! step)|^training \.\.\.", re.IGNORECASE)),
+)  # fmt: skip
+_FAILED = re.compile(r"\b(?:fail|error|unable|cannot|could not|not )", re.IGNORECASE)
+
+
+def event(message: str) -> str | None:
+    """What a message says happened: checkpoint, eval_start, eval_end, finished, started; None for all else."""
+    head = message[:300]
+    for name, pattern in _EVENTS:
+        if pattern.search(head):
+            return None if name in ("checkpoint", "finished") and _FAILED.search(head) else name
+    return None
+
+
+# Lines at level E that every healthy start of these libraries prints.
+_HARMLESS = ("Unable to register cuFFT factory", "Unable to register cuDNN factory", "Unable to register cuBLAS factory", "computation placer already registered")
+
+
+def harmless(message: str) -> bool:
+    """True for lines whose level says error and whose content is none."""
+    return message.startswith(_HARMLESS) or message.startswith("LOG DETAIL") or "ERROR LOG DETAIL" in message

@@ -1,0 +1,158 @@
+"""Hugging Face Trainer: dictionaries whose step stands only in the progress bar beside them.
+
+The bar drawn before a dictionary is often stale (tqdm redraws at intervals), the first one drawn after it is right. So a record
+is held until the next bar of the training shows, and the epoch is the check and the fallback.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from trainmon.model import Record
+
+BAR = re.compile(
+    r"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}(?P<percent>\d{1,3})%\|[^|\r\n]{0,400}\|\s*(?P<n>\d[\d,]*(?:\.\d+)?[kKMG]?)/(?P<total>\d[\d,]*(?:\.\d+)?[kKMG]?)"
+    r"\s*\[(?P<inside>[^\]\r\n]{0,600})\]"
+)
+_BAR_BYTES = re.compile(rb"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}\d{1,3}%\|[^|\r\n]{0,1200}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*\[[^\]\r\n]{0,600}\]")
+_NAMELESS = re.compile(rb"(?:\[[\w.:]+\]:?\s*)*(?:\d{1,5}: )?(?:Train(?:ing)?:?)?\s*$")
+PAIRS = re.compile(r"'((?:[^'\\]|\\.){1,200})':\s*(?:'((?:[^'\\]|\\.){0,500})'|\"([^\"]{0,500})\"|([^,{}\[\]'\"]{1,100})|(\[[^\[\]]{0,2000}\]))")
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Keys and values of a Python dictionary as printed; `nan` and strings in quotes alike."""
+    return {match[0]: match[1] or match[2] or match[3].strip() or match[4] for match in PAIRS.findall(text)}
+
+
+def bar(data: bytes) -> tuple[int, int, bytes] | None:
+    """Counter, total and description of a whole progress bar; None when there is none."""
+    match = _BAR_BYTES.search(data)
+    if match is None:
+        return None
+    return int(match["n"]), int(match["total"]), match["name"]
+
+
+def bar_end(data: bytes) -> int:
+    """Where the (last whole) progress bar of these bytes ends; 0 when there is none."""
+    end = 0
+    while (match := _BAR_BYTES.match(data, end)) or (end == 0 and (match := _BAR_BYTES.search(data))):
+        end = match.end()
+    return end
+
+
+_STEP_BEFORE = re.compile(r"(?:^|[\s\]])(?:global[ _])?(?:step|iteration|iter)[ :=]+(\d+)", re.IGNORECASE)
+
+
+def step_before(text: str) -> int | None:
+    """The step in what stands before a dictionary: `model.py:665 - step 271: {...}`."""
+    match = _STEP_BEFORE.search(text)
+    return int(match[1]) if match and len(match[1]) < 16 else None
+
+
+def believable(names: frozenset[str]) -> bool:
+    """True for a dictionary that is a report of the training and no configuration."""
+    return any("loss" in name or name in ("reward", "step") or name.startswith("eval_") for name in names) or "train_runtime" in names
+
+
+@dataclass(slots=True)
+class Bars:
+    """The training's own progress bar, told apart from evaluation and loading bars, and what waits for it.
+
+    Attributes:
+        total: Steps of the training, from a banner or the bar.
+        per_epoch: Steps of an epoch, from a banner.
+        epochs: Epochs of the training, from a banner; 0 when unknown.
+        held: The record that waits for its step, and what came after it.
+    """
+
+    total: int | None = None
+    per_epoch: float | None = None
+    epochs: int = 0
+    last: bytes = b""
+    held: list[Record] = field(default_factory=list)
+    seen_since: bool = True
+
+    def draw(self, data: bytes) -> bool:
+        """A bar was drawn. True when that gave the held record its step."""
+        self.last = data
+        self.seen_since = True
+        return self.resolve(data) if self.held else False
+
+    def resolve(self, data: bytes) -> bool:
+        """Give the held record the step of this bar, when it is the training's."""
+        found = bar(data)
+        if found is None or found[1] != self.total or not _NAMELESS.match(found[2]):
+            return False
+        self._settle(found[0])
+        return True
+
+    def hold(self, record: Record) -> bool:
+        """True when the record should wait for a bar; else its step is what can be told without one."""
+        if "step" in record.values:
+            return False
+        if record.kind == "metrics" and self.total is None and self.last:
+            if (found := bar(self.last)) and _NAMELESS.match(found[2]):
+                self.total = found[1]
+        if self.total is None or not self.last or not self.seen_since:
+            self._settle_one(record, None)
+            return False
+        self.seen_since = False
+        self.held.append(record)
+        return True
+
+    def release(self) -> list[Record]:
+        """What is held, its step told without a bar."""
+        if self.held:
+            self._settle(None)
+        return self.take()
+
+    def take(self) -> list[Record]:
+        """What is held, as it is."""
+        held, self.held = self.held, []
+        return held
+
+    def restarted(self) -> None:
+        """A training ended here: the next may have another length."""
+        self.total = self.per_epoch = None
+        self.seen_since = True
+
+    def _settle(self, n: int | None) -> None:
+        self._settle_one(self.held[0], n)
+
+    def _settle_one(self, record: Record, n: int | None) -> None:
+        epoch = record.values.get("epoch")
+        told = self._from_epoch(float(epoch)) if isinstance(epoch, (int, float)) else None
+        step = told if n is None or (told is not None and abs(n - told) > 1) else n
+        if step is not None:
+            record.values["step"] = step
+        if self.total:
+            record.values.setdefault("total_steps", self.total)
+
+    def _from_epoch(self, epoch: float) -> int | None:
+        """The step at that epoch, when the epoch is printed finely enough to tell one step from the next."""
+        if self.per_epoch is None or not 0 <= epoch < 1e6:
+            return None
+        digits = 4 - len(str(int(epoch))) if epoch >= 1 else 4
+        resolution = 10.0 ** -max(digits, 2) if repr(epoch) != f"{epoch:.2f}".rstrip("0") else 0.01
+        steps = epoch * self.per_epoch
+        if resolution * self.per_epoch >= 1.0 or abs(steps - round(steps)) > 0.5 * resolution * self.per_epoch + 0.02:
+            return None
+        return round(steps)
+
+
+_BANNER = re.compile(
+    r"(?:Total optimization steps|Total (?:training )?steps|max_(?:train_)?(?:iters|steps)|train_iters|total steps|num_training_steps|总步数)"
+    r"(?: \.+)?\s*[:= ]\s*(\d[\d,]*)"
+)
+_PER_EPOCH = re.compile(r"Num update steps per epoch\s*=\s*([\d,]+)")
+_EPOCHS = re.compile(r"Num Epochs = (\d+)")
+
+
+def banner(text: str) -> tuple[str, int] | None:
+    """A total that stands in a banner or a configuration dump: ("total" | "per_epoch" | "epochs", number)."""
+    for name, pattern in (("total", _BANNER), ("per_epoch", _PER_EPOCH), ("epochs", _EPOCHS)):
+        if match := pattern.search(text):
+            number = int(match[1].replace(",", ""))
+            return (name, number) if 0 < number < 2**53 else None
+    return None
