@@ -124,7 +124,7 @@ def _alert(
     pen = Pen(width, tint[1:])
     end = width - 1
     loud = "muted" if quiet else f"{severity}+bold"
-    gap = 3 if width >= 100 else 2
+    gap = 3 if width >= 100 else 2 if width >= 50 else 1
     glyph = HEALTH_GLYPHS["critical" if severity == "critical" else "warning"]
     label = f"{glyph} {alert.title}"
     if quiet:
@@ -136,7 +136,7 @@ def _alert(
     # The label takes a blank on either side, so that it reads when it is reversed.
     label = cut(label, max(0, width - 2))
     after = pen.put(0, f" {label} ", token)
-    at = after + 1
+    at = after + (1 if width >= 50 else 0)
     who_room = end - at
     if who_room <= 0:
         return pen.row()
@@ -144,29 +144,32 @@ def _alert(
 
     age = units.age(max(0.0, now - alert.since)) if now is not None and width >= 120 else ""
     total = len([one for one in shown if one.state != "resolved"]) or 1
+    least = 0 if quiet else width_of(alert.outlook.partition(";")[0]) + 4 if alert.outlook else 12
     room = end - at
-    right: list[Span] = []
-    for with_age, with_mute in ((age, width >= 100), ("", width >= 100), ("", False)):
-        right = _keys(alert, index, total, age=with_age, gap=gap, mute=with_mute or quiet, enter=enter, tint=tint)
-        if spans_width(right) + 2 <= room - 12:
-            break
-    else:
-        right = [(f"{index + 1}/{total}", "muted" + tint)] if total > 1 and room >= 8 else []
-    if right:
+    choices = [
+        _keys(alert, index, total, age=with_age, gap=gap, mute=with_mute, enter=enter, tint=tint)
+        for with_age, with_mute in ((age, width >= 100), ("", width >= 100), ("", quiet))
+    ]
+    choices.append([(f"{index + 1}/{total}", "muted" + tint)] if total > 1 else [])
+    right = next((spans for spans in choices if spans_width(spans) + 2 <= room - least), choices[-1])
+    if right and spans_width(right) < room:
         pen.spans(end - spans_width(right), right)
-        room -= spans_width(right) + 2
+        end -= spans_width(right) + min(2, gap)
+    at += min(2, gap)
+    room = end - at
     state = " · acknowledged" if alert.state == "acknowledged" else " · muted until it resolves" if quiet else ""
     for measured in _shorter(alert.measured):
         for outlook in (alert.outlook, alert.outlook.split(";")[0], ""):
             spans = _sentence(measured, outlook, state, loud, quiet, tint)
-            if outlook != alert.outlook and measured != alert.measured and not spans:
-                continue
-            if spans_width(spans) + 2 <= room:
-                pen.spans(at + 2, spans)
+            if spans_width(spans) <= room:
+                pen.spans(at, spans)
                 return pen.row()
             if outlook and ";" not in alert.outlook:
                 # A shorter measure first: what follows matters more than the last clause.
                 break
+    brief = alert.outlook[alert.outlook.find("≈") :] if "≈" in alert.outlook else ""
+    if brief and not quiet and width_of(brief) <= room:
+        pen.put(at, brief, loud + tint)
     return pen.row()
 
 
@@ -197,7 +200,7 @@ class AlertStrip(Instrument, can_focus=True):
         self._calm = ""
         self._flash_on = False
         self._now: float | None = None
-        self._id: str | None = None
+        self._chosen: str | None = None
         self.selected = 0
 
     @property
@@ -210,10 +213,10 @@ class AlertStrip(Instrument, can_focus=True):
         """Shows the alerts; `flash_on` is the phase of the flash, `now` Unix seconds for the age."""
         self._alerts, self._calm, self._flash_on, self._now = alerts, calm, flash_on, now
         shown = ordered(alerts)
-        if self._id is not None:
+        if self._chosen is not None:
             # Stays on the alert that the user chose, wherever it moved.
-            places = [index for index, alert in enumerate(shown) if alert.id == self._id]
-            self.selected, self._id = (places[0], self._id) if places else (0, None)
+            places = [index for index, alert in enumerate(shown) if alert.id == self._chosen]
+            self.selected, self._chosen = (places[0], self._chosen) if places else (0, None)
         else:
             self.selected = 0
         self.redraw()
@@ -223,7 +226,7 @@ class AlertStrip(Instrument, can_focus=True):
         shown = ordered(self._alerts)
         if shown:
             self.selected = max(0, min(len(shown) - 1, self.selected + delta))
-            self._id = shown[self.selected].id if self.selected else None
+            self._chosen = shown[self.selected].id if self.selected else None
             self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:

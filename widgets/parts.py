@@ -50,7 +50,12 @@ def heading(
     if needs(keep, meta) > room:
         meta = ""
     while keep and needs(keep, meta) > room:
-        keep.pop()
+        # `a · b · c` loses its last part first.
+        parts = [index for index, (text, _) in enumerate(keep[-1]) if index and text.startswith(" · ")]
+        if parts:
+            del keep[-1][parts[-1] :]
+        else:
+            keep.pop()
     for group in keep:
         at = pen.spans(at + 2, group)
     stop = end
@@ -113,7 +118,12 @@ def spark_levels(values: Sequence[float]) -> list[int | None]:
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [3 if math.isfinite(value) else None for value in values]
-    return [max(0, min(7, int((value - low) / span * 7 + 0.5))) if math.isfinite(value) else None for value in values]
+    # In steps from the median, so that noise around it never crosses a border.
+    unit = span / 7
+    level = round((middle - low) / unit)
+    return [
+        max(0, min(7, level + round((value - middle) / unit))) if math.isfinite(value) else None for value in values
+    ]
 
 
 def sparkline(

@@ -31,6 +31,8 @@ def _state(run: RunView, now: float | None, *, zone: bool, note: bool) -> list[S
         detail = run.note
     elif note and time and now is not None and run.newest is not None and run.state in _PAST:
         detail = f"{units.age(max(0.0, now - run.newest))} ago, at {time}"
+    elif run.state == "waiting" and now is not None and run.started is not None:
+        detail = units.age(max(0.0, now - run.started))
     if detail:
         spans.append((" " + detail, "muted"))
     return spans
@@ -111,7 +113,7 @@ def draw_status(
         plans = [plan for plan in plans if not plan[0] and not plan[3]]
     for product, nodes, kept, zone, note, cells, eta in plans:
         left: list[Span] = (
-            [("trainmon", "accent+bold"), ("  ", "text")] if product or (not title and width > 40) else []
+            [("trainmon", "accent+bold"), ("  ", "text")] if product or (not run.name and width >= 60) else []
         )
         left += demo + title
         if nodes and count:
@@ -123,9 +125,9 @@ def draw_status(
             state += [("  ", "text"), *extra]
         right = _progress(run, cells=cells, gap=3 if wide else 2, eta=eta) if width >= 50 else []
         if 1 + spans_width(left) + spans_width(state) + (2 + spans_width(right) if right else 0) <= end:
-            pen.spans(1, left + state) if width >= 50 else pen.spans(1, left)
-            if width < 50:
-                pen.spans(end - spans_width(state), state)
+            after = pen.spans(1, left)
+            # Without progress, and in a corner pane, the state stands at the right end.
+            pen.spans(after if right else end - spans_width(state), state)
             if right:
                 pen.spans(end - spans_width(right), right)
             return [pen.row()]
