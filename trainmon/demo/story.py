@@ -32,7 +32,8 @@ TIMEOUT_AFTER_S = 110.0
 
 CHECKPOINT_EVERY, CHECKPOINT_S = 250, 14.0
 EVAL_EVERY, EVAL_S = 500, 20.0
-TELEMETRY_EVERY = 5
+TELEMETRY_EVERY, TELEMETRY_EVERY_BEFORE = 5, 25
+"""Steps between two readings of the cards: live, and in the history, which is to open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def moments(seed: int = 7) -> Iterator[Moment]:
     for step in range(1, FAILS_AT):
         at += _step_time(step)
         yield from _step(step, at, chance)
-        if step % TELEMETRY_EVERY == 0:
+        if step % (TELEMETRY_EVERY if step >= FIRST_LIVE_STEP else TELEMETRY_EVERY_BEFORE) == 0:
             yield from _telemetry(step, at + 0.2, chance)
         if step % CHECKPOINT_EVERY == 0:
             yield Moment(at + 0.3, 0, "INFO", f"saving checkpoint to checkpoints/step-{step}")
