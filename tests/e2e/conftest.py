@@ -128,9 +128,9 @@ class Pane:
         env = {"TERM": term, "PS1": "ready$ ", "HOME": str(folder / ".home"), "LC_ALL": "C.UTF-8", "COLORTERM": "",
                "XDG_STATE_HOME": str(folder / ".state"), "XDG_CONFIG_HOME": str(folder / ".config"),
                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": ""}  # fmt: skip
-        settings = [part for key, value in env.items() for part in ("-e", f"{key}={value}")]
-        self.tmux("new-session", "-d", "-s", name, "-x", str(columns), "-y", str(rows), "-c", str(folder), *settings,
-                  "env", f"TERM={term}", "NO_COLOR=", "sh")  # fmt: skip
+        settings = [f"{key}={value}" for key, value in env.items()]
+        self.tmux("new-session", "-d", "-s", name, "-x", str(columns), "-y", str(rows), "-c", str(folder),
+                  "env", *settings, "sh")  # fmt: skip
         self.wait(r"ready\$")
 
     def tmux(self, *arguments: str) -> str:
