@@ -5,192 +5,15 @@ Everything that takes time to load is imported by the command that needs it, so 
 
 from __future__ import annotations
 
-import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from trainmon import __version__
+from trainmon.commands.arguments import PARSERS, overview, tail_parser
+from trainmon.commands.say import complain
 from trainmon.errors import ConfigError, TrainmonError, UsageError
-
-SUMMARIES = {
-    "tail": "watch running or finished training logs live",
-    "demo": "the same on a recorded run that goes wrong",
-    "parse": "turn logs into JSON lines on standard output",
-    "explain": "what an error means, what causes it, what helps",
-    "doctor": "check this machine and terminal",
-    "completion": "print completion for bash, zsh or fish",
-}
-
-OVERVIEW = """\
-trainmon: a live monitor for model training that lives in the terminal
-
-usage: trainmon [COMMAND] [OPTION...] [SOURCE...]
-
-  trainmon                      find the logs of this folder and watch them
-  trainmon tail 'worker-*.log'  watch these; files that appear later join
-{commands}
-
-  -h, --help     this page; `trainmon COMMAND --help` lists a command's options
-  --version      print the version
-
-SOURCE is a file, a pattern, a folder, or - for standard input.
-In the screen: ? lists the keys, q leaves.
-Exit codes: 0 done, 2 usage or configuration, 3 a source could not be read,
-130 interrupted.
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{_calm(message)} (see `{self.prog} --help`)")
-
-
-def _calm(message: str) -> str:
-    """argparse's words in ours."""
-    return message.replace("the following arguments are required", "missing").replace(
-        "unrecognized arguments", "unknown"
-    )
-
-
-def _screen_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("screen")
-    group.add_argument(
-        "--theme", choices=("auto", "dark", "light", "ansi16", "mono"), help="colours; auto asks the terminal"
-    )
-    group.add_argument("--ascii", action="store_true", default=None, help="draw with ASCII signs only")
-    group.add_argument("--no-flash", action="store_true", help="never flash a new alert's label")
-    group.add_argument("--plain", action="store_true", help="plain lines, as when standard output is no terminal")
-    group.add_argument("--config", metavar="FILE", help="read this configuration instead of the usual files")
-    group.add_argument("--poll", metavar="TIME", help="time between two looks at the files (100ms)")
-
-
-def tail_parser(prog: str = "trainmon tail") -> argparse.ArgumentParser:
-    """Return the parser of `tail` (and of bare `trainmon`)."""
-    parser = _Parser(
-        prog=prog,
-        description="Watch training logs live. Several files are nodes or ranks of one run.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "sources",
-        nargs="*",
-        metavar="SOURCE",
-        help="file, 'pattern', folder, or - for standard input; what is not there yet is waited for",
-    )
-    parser.add_argument("--exact", action="store_true", help="only the files named: no later file joins")
-    parser.add_argument("--separate", action="store_true", help="each file is a run of its own, overlaid")
-    _screen_options(parser)
-    return parser
-
-
-def demo_parser() -> argparse.ArgumentParser:
-    """Return the parser of `demo`."""
-    parser = _Parser(
-        prog="trainmon demo",
-        description="A recorded run of eight workers, written to files and followed live, until it fails.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--speed",
-        type=_factor,
-        default=1.0,
-        metavar="X",
-        help="play X times as fast (1: the failure comes after about 75 s)",
-    )
-    parser.add_argument("--keep", metavar="DIR", help="write the logs to DIR and leave them there")
-    _screen_options(parser)
-    return parser
-
-
-def parse_parser() -> argparse.ArgumentParser:
-    """Return the parser of `parse`."""
-    parser = _Parser(
-        prog="trainmon parse",
-        description="Turn logs into records, one JSON object per line, in file order.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file, 'pattern', folder, or - for standard input")
-    parser.add_argument("--to", choices=("jsonl",), default="jsonl", help="form of the output (jsonl)")
-    parser.add_argument("--all", action="store_true", help="also write lines that carry only a message")
-    parser.add_argument(
-        "--level",
-        choices=("DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
-        type=_level,
-        help="also write messages from this level up",
-    )
-    parser.add_argument("--config", metavar="FILE", help="read this configuration instead of the usual files")
-    return parser
-
-
-def explain_parser() -> argparse.ArgumentParser:
-    """Return the parser of `explain`."""
-    parser = _Parser(
-        prog="trainmon explain",
-        description="Explain an error: by its code, by a line of a log, or by the text on standard input.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "text",
-        nargs="*",
-        metavar="CODE|TEXT|-",
-        help="an error's code, a line that holds it, or - for standard input; nothing lists all codes",
-    )
-    return parser
-
-
-def doctor_parser() -> argparse.ArgumentParser:
-    """Return the parser of `doctor`."""
-    parser = _Parser(
-        prog="trainmon doctor",
-        description="Check whether this machine and terminal can do all of it. Exit code 1: something cannot work.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--config", metavar="FILE", help="check this configuration instead of the usual files")
-    return parser
-
-
-def completion_parser() -> argparse.ArgumentParser:
-    """Return the parser of `completion`."""
-    parser = _Parser(
-        prog="trainmon completion",
-        description='Print completion for a shell. bash: eval "$(trainmon completion bash)"',
-        allow_abbrev=False,
-    )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    return parser
-
-
-PARSERS = {
-    "tail": tail_parser,
-    "demo": demo_parser,
-    "parse": parse_parser,
-    "explain": explain_parser,
-    "doctor": doctor_parser,
-    "completion": completion_parser,
-}
-"""The parser of each command, made only when it is used."""
-
-
-def _factor(text: str) -> float:
-    value = float(text)
-    if not 0.05 <= value <= 50:
-        raise argparse.ArgumentTypeError("should lie between 0.05 and 50")
-    return value
-
-
-def _level(text: str) -> str:
-    upper = text.upper()
-    return {"WARNING": "WARN", "CRITICAL": "FATAL"}.get(upper, upper)
-
-
-def overview() -> str:
-    """Return the page of `trainmon --help`."""
-    rest = (f"  trainmon {name:<20} {text}" for name, text in SUMMARIES.items() if name != "tail")
-    return OVERVIEW.format(commands="\n".join(rest))
 
 
 def _choose(arguments: list[str]) -> tuple[str, list[str]]:
@@ -202,6 +25,8 @@ def _choose(arguments: list[str]) -> tuple[str, list[str]]:
     if not arguments or (arguments[0].startswith("-") and arguments[0] != "-"):
         return "", arguments
     first = arguments[0]
+    if first == "help":
+        return "", ["--help"]
     if first in PARSERS:
         return first, arguments[1:]
     if first == "-" or any(sign in first for sign in "/.*?[") or os.path.lexists(first):
@@ -216,7 +41,7 @@ def _choose(arguments: list[str]) -> tuple[str, list[str]]:
 def _run(arguments: list[str]) -> int:
     command, rest = _choose(arguments)
     if not command:
-        if rest[:1] in (["-h"], ["--help"], ["help"]):
+        if rest[:1] in (["-h"], ["--help"]):
             sys.stdout.write(overview())
             return 0
         if rest[:1] in (["--version"], ["-V"]):
@@ -230,15 +55,6 @@ def _run(arguments: list[str]) -> int:
 
     module = import_module("trainmon.commands." + ("tail" if command == "discover" else command))
     return int(module.discover(options) if command == "discover" else module.run(options))
-
-
-def complain(text: str) -> None:
-    """Say one calm line on standard error; a standard error that is closed is no reason to fail."""
-    try:
-        sys.stderr.write(f"trainmon: {text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -267,11 +83,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has enough. What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()  # whoever read it has enough
         return 0
-    except Exception:
-        from trainmon.commands.crash import report
-
-        complain(report())
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            return _crashed()
+        _drop_output()
+        complain(f"the output cannot be written ({(error.strerror or '').lower()})")
         return 1
+    except Exception:
+        return _crashed()
+
+
+def _drop_output() -> None:
+    """What is still buffered must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _crashed() -> int:
+    from trainmon.commands.crash import report
+
+    complain(report())
+    return 1

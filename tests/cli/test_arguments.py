@@ -9,14 +9,17 @@ import pytest
 
 import trainmon
 from trainmon import cli
-from trainmon.cli import PARSERS, SUMMARIES, main
+from trainmon.cli import main
+from trainmon.commands.arguments import PARSERS, SUMMARIES
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    page = capsys.readouterr().out
+    assert main(["help"]) == 0 and capsys.readouterr().out == page
+    lines = page.splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     text = "\n".join(lines)
     assert all(f"trainmon {name}" in text for name in PARSERS)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainmon.cli import PARSERS, main
+from trainmon.cli import main
+from trainmon.commands.arguments import PARSERS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

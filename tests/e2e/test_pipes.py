@@ -149,6 +149,20 @@ def test_parse_and_head(tmp_path: Path, environment: dict[str, str]) -> None:
     assert done.stdout.count(b"\n") == 2
 
 
+def test_a_full_disk_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
+    write(tmp_path / "a.log", 1, 3)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*TRAINMON, "parse", "a.log"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, b"trainmon: the output cannot be written (no space left on device)\n")
+
+
 def test_what_cannot_be_read_is_exit_code_3_and_the_rest_is_written(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

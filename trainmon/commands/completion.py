@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from trainmon.cli import PARSERS, SUMMARIES
+from trainmon.commands.arguments import PARSERS, SUMMARIES
 
 _BASH = """\
 _trainmon() {{

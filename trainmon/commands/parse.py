@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from trainmon.cli import complain
+from trainmon.commands.say import complain
 from trainmon.errors import SourceError
 from trainmon.model import LEVELS, Record
 

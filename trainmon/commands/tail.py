@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from trainmon.cli import complain
+from trainmon.commands.say import complain
 from trainmon.errors import TerminalError, UsageError
 
 if TYPE_CHECKING:
