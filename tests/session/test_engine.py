@@ -258,7 +258,11 @@ def test_two_files_of_one_node_are_one_node(session: Session) -> None:
     session.pump(whole(1, line(1)))
     error = b"2025-11-30 10:00:00 ERROR no space left\n"
     shot = session.pump(
-        [Opened(9, "worker-1.err", "/logs/worker-1.err", len(error), START), Data(9, 0, 0, error, 40, START), CaughtUp(9, 0)]
+        [
+            Opened(9, "worker-1.err", "/logs/worker-1.err", len(error), START),
+            Data(9, 0, 0, error, 40, START),
+            CaughtUp(9, 0),
+        ]
     )
     assert [node.name for node in shot.nodes] == ["worker-1"]
     assert shot.errors[0].node == "worker-1"

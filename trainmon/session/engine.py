@@ -28,13 +28,19 @@ from trainmon.model import (
 from trainmon.parsing.parser import FileParser
 from trainmon.session.files import MANY_FILES, SETTLED_WORDS, TAIL_BYTES, TAIL_BYTES_MANY, SourceFile, node_name
 from trainmon.session.run import RunState
+from trainmon.session.weave import Weaver
 from trainmon.settings import Settings
-from trainmon.snapshot import SourceView
+from trainmon.snapshot import SECTIONS, SourceView
 
 SLICE = 32 << 10
 """Bytes that are parsed before other threads are let in."""
 JOINED_FRESH_S = 60.0
 """A file that joins later and changed this recently speaks of the present."""
+_TAILS = 2 << 20
+_TAIL_MIN = 16 << 10
+"""Bytes of all tails, and at least of each, that make the first picture."""
+_SPEAKER_S = 10.0
+_MAX_MISSING = 4096
 HISTORY_WORTH = 1 << 20
 """Unread bytes from which the share of history is shown."""
 FLUSH_AFTER_S = 0.5
@@ -71,6 +77,8 @@ class Engine:
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
         self._ages_at = 0.0
+        self._past = Weaver(self._parse_past, self._give_past, self._mark)
+        self._ends = self._new_ends()
 
     # ------------------------------------------------------------ events
 
@@ -84,12 +92,35 @@ class Engine:
             self._opened(event)
         elif isinstance(event, Glimpse):
             self._glimpse(event)
-        elif isinstance(event, CaughtUp):
-            self._caught_up(event.source)
-        elif isinstance(event, Replaced):
-            self._replaced(event)
+        elif isinstance(event, (CaughtUp, Replaced)):
+            if event.source in self._past:
+                self._past.add(event, self.clock.now())
+            else:
+                self._mark(event)
         elif isinstance(event, SourceState):
             self._state(event)
+
+    def work(self, over: Callable[[], bool], *, force: bool = False) -> bool:
+        """Go on with what waits, the ends of files before their pasts, until `over` says so.
+
+        Args:
+            force: Do not wait for files of which nothing has come yet.
+
+        Returns:
+            True when there is more that can be done at once.
+        """
+        more = self._ends.work(over, force=True)
+        if more or over():
+            return True
+        return self._past.work(over, force=force)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of text that were taken in and are not parsed yet."""
+        return self._past.waiting_bytes
+
+    def _new_ends(self) -> Weaver:
+        return Weaver(self._parse_end, self._give_end, self._mark)
 
     def _runs(self) -> tuple[RunState, ...]:
         return (self.forward,) if self.glimpse is None else (self.forward, self.glimpse)
@@ -109,12 +140,15 @@ class Engine:
             node=node,
             parser=parser,
             size=event.size,
-            opened_size=event.size,
             mtime=event.mtime,
-            joined=event.joined,
+            fresh=event.joined and now - event.mtime < JOINED_FRESH_S,
             heard=min(event.mtime, now) if event.size else 0.0,
         )
         self.files[event.source] = file
+        if file.fresh or event.path == "-":
+            file.live = True  # what it says is said while we look
+        else:
+            self._past.open(file)
         self.missing.pop(event.name, None)
         self.missing.pop(event.path, None)
         for run in self._runs():
@@ -135,19 +169,25 @@ class Engine:
         file.glimpsed = True
         file.size = event.size
         parser = file.ahead = self._parser(file.name, file.mtime, numbered=False)
-        run, when = self.glimpse, file.heard or self.clock.now()
+        file.ahead_generation = event.generation
+        when = file.heard or self.clock.now()
         head = parser.feed(event.head, 0)
-        run.feed(file, head, when, live=False, detect=False)
-        steps = [record.values["step"] for record in head if isinstance(record.values.get("step"), int)]
+        self.glimpse.feed(file, head, when, live=False, detect=False)
+        self.glimpse.leap(file)
+        steps = [step for record in head if isinstance(step := record.values.get("step"), int)]
         if steps:
-            self.gap_steps.add(int(max(steps)))
-        file.ahead_end = event.tail_offset + len(event.tail)
-        file.last_step = None
-        for start in range(0, len(event.tail), SLICE):
-            run.feed(file, parser.feed(event.tail[start : start + SLICE], event.tail_offset + start), when, live=False)
-            self.breathe()
-        file.last_step = None
-        file.keep_tail(event.tail, self._tail_limit())
+            self.gap_steps.add(max(steps))
+        # With many files a part of each tail has to do for the first picture.
+        most = max(_TAIL_MIN, _TAILS // max(1, len(self.files)))
+        tail, offset = event.tail, event.tail_offset
+        if len(tail) > most:
+            cut = tail.find(b"\n", len(tail) - most) + 1
+            tail, offset = tail[cut:], offset + cut
+        if file.id not in self._ends:
+            self._ends.open(file)
+        self._ends.add(Data(file.id, event.generation, offset, tail, event.size, file.mtime), when)
+        self._ends.close(file.id)
+        file.keep_tail(tail, self._tail_limit())
         self._spoke(file, file.heard)
 
     def _ahead(self, event: Ahead) -> None:
@@ -155,14 +195,15 @@ class Engine:
         if file is None or file.ahead is None or self.glimpse is None or file.live:
             return
         now = self.clock.now()
-        file.ahead_end = event.offset + len(event.data)
         file.keep_tail(event.data, self._tail_limit())
-        step, file.last_step = file.last_step, None
-        self.glimpse.heard(file.node, now, live=True)
-        self.glimpse.feed(file, file.ahead.feed(event.data, event.offset), now, live=True)
-        file.last_step = step
-        self._pending.add(file.id)
         self._spoke(file, now)
+        self.glimpse.heard(file.node, now, live=True)
+        if file.id in self._ends:
+            end = event.offset + len(event.data)
+            self._ends.add(Data(file.id, event.generation, event.offset, event.data, end, event.mtime), now)
+        else:
+            self.glimpse.feed(file, file.ahead.feed(event.data, event.offset), now, live=True)
+            self._pending.add(file.id)
 
     def _data(self, event: Data) -> None:
         file = self.files.get(event.source)
@@ -170,38 +211,60 @@ class Engine:
             return
         now = self.clock.now()
         file.size = max(event.size, event.offset + len(event.data))
-        fresh = file.joined and now - event.mtime < JOINED_FRESH_S
-        live = file.live or fresh or event.offset >= file.opened_size
-        # What stood there at opening is as old as the file; the newest line of it at least.
-        arrival = now if live else min(event.mtime, now)
-        shown = self._runs() if not file.glimpsed or file.live else (self.forward,)
-        for run in shown:
-            run.heard(file.node, arrival, live=live)
+        if not file.glimpsed or file.live:
+            file.keep_tail(event.data, self._tail_limit())
+            self._spoke(file, now if file.live or file.fresh else min(event.mtime, now))
+        if file.id in self._past:
+            self._past.add(event, min(event.mtime, now))
+            return
         data = event.data
+        for run in self._runs():
+            run.heard(file.node, now, live=True)
         for start in range(0, len(data), SLICE):
             part = data[start : start + SLICE]
-            self._feed(file, file.parser.feed(part, event.offset + start), arrival, live, shown)
+            records = file.parser.feed(part, event.offset + start)
             file.read = event.offset + start + len(part)
+            self._feed(file, records, now, live=True, runs=self._runs())
             if len(data) > SLICE:
                 self.breathe()
-        if len(shown) == 2 or self.glimpse is None:
-            file.keep_tail(data, self._tail_limit())
-            self._spoke(file, arrival)
         self._pending.add(file.id)
-        self._dirty("counts", "sources" if not file.live else "counts")
-        if not file.live:
-            self._dirty("run")
+        self._dirty("counts")
+
+    def _parse_past(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
+        self.breathe()
+        records = file.parser.feed(data, offset)
+        file.read = offset + len(data)
+        file.size = max(file.size, size)
+        self._dirty("counts", "sources", "run")
+        return records
+
+    def _give_past(self, file: SourceFile, records: list[Record], arrival: float) -> None:
+        runs = (self.forward,) if file.glimpsed or self.glimpse is None else (self.forward, self.glimpse)
+        self._feed(file, records, arrival, live=False, runs=runs)
+        self._pending.add(file.id)
+
+    def _parse_end(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
+        self.breathe()
+        return file.ahead.feed(data, offset) if file.ahead is not None else []
+
+    def _give_end(self, file: SourceFile, records: list[Record], arrival: float) -> None:
+        if self.glimpse is not None:
+            self.glimpse.feed(file, records, arrival, live=False)
+            self._pending.add(file.id)
+
+    def _mark(self, event: CaughtUp | Replaced) -> None:
+        if isinstance(event, CaughtUp):
+            self._caught_up(event)
+        else:
+            self._replaced(event)
 
     def _feed(
-        self, file: SourceFile, records: list[Record], arrival: float, live: bool, runs: tuple[RunState, ...]
+        self, file: SourceFile, records: list[Record], arrival: float, *, live: bool, runs: tuple[RunState, ...]
     ) -> None:
-        if not records:
-            return
-        file.records += len(records)
-        step = file.last_step
-        for run in runs:
-            file.last_step = step
-            run.feed(file, records, arrival, live=live)
+        if records:
+            file.records += len(records)
+            for run in runs:
+                run.feed(file, records, arrival, live=live)
 
     def _spoke(self, file: SourceFile, at: float) -> None:
         file.fed = self.clock.now()
@@ -210,21 +273,21 @@ class Engine:
             self.newest_heard = at
             self.newest = file
             # The tail stays with its file while that one speaks: eight workers in turn are no picture.
-            if self.speaker is None or self.speaker is file or at - self.spoke_at > 10.0:
+            if self.speaker is None or self.speaker is file or at - self.spoke_at > _SPEAKER_S:
                 self.speaker = file
         if self.speaker is file:
             self.spoke_at = max(self.spoke_at, at)
         self._dirty("last", "tail", "run")
 
-    def _caught_up(self, source: int) -> None:
-        file = self.files.get(source)
+    def _caught_up(self, event: CaughtUp) -> None:
+        file = self.files.get(event.source)
         if file is None or file.live:
             return
         file.live = True
-        if file.ahead is None and not file.read:
-            file.read = file.size
         self._dirty("sources", "run", "counts")
         self._hand_over()
+        if not self.in_history:
+            self._dirty_all()
 
     def _hand_over(self) -> None:
         if self.glimpse is None:
@@ -235,9 +298,10 @@ class Engine:
         self.front = self.forward
         self.gap_steps.clear()
         self.handovers += 1
-        self.forward.adopt(glimpse, self.clock.now())
+        self.forward.adopt(glimpse)
         for file in self.files.values():
             file.ahead = None
+        self._ends = self._new_ends()
         self._dirty_all()
 
     def _replaced(self, event: Replaced) -> None:
@@ -245,18 +309,15 @@ class Engine:
         if file is None:
             return
         now = self.clock.now()
-        left = file.parser.finish()
-        self._feed(file, left, file.heard or now, file.live, self._runs() if file.live else (self.forward,))
+        runs = self._runs() if file.live or not file.glimpsed else (self.forward,)
+        self._feed(file, file.parser.finish(), file.heard or now, live=file.live, runs=runs)
         file.bytes_before += file.read
         file.lines_before += file.parser.lines
         file.parser.restart(event.generation)
-        file.ahead = None
-        file.live = False
-        file.glimpsed = False
         file.generation = event.generation
-        file.read = file.size = file.opened_size = 0
-        file.joined = True  # what comes now was written while we looked
-        file.last_step = None
+        file.read = file.size = 0
+        if file.ahead is not None and file.ahead_generation < event.generation:
+            file.ahead = None
         if event.lost:
             file.gaps += 1
             gap = Record(kind="gap", source=file.name, time=now, node=file.node, reason=_gap_reason(event))
@@ -279,13 +340,15 @@ class Engine:
                 bad=event.bad,
             )
             self.missing[event.spec] = view
-            while len(self.missing) > 4096:
+            while len(self.missing) > _MAX_MISSING:
                 del self.missing[next(iter(self.missing))]
         else:
-            file.word, file.sentence, file.bad, file.spec = event.word, event.sentence, event.bad, event.spec
+            file.word, file.sentence, file.bad = event.word, event.sentence, event.bad
             self.missing.pop(event.spec, None)
             if event.word in SETTLED_WORDS:
-                self.flush(file, ended=True)
+                self._past.close(file.id)
+                if file.id not in self._past:
+                    self.flush(file, ended=True)
                 file.settled = True
                 self._hand_over()
             elif event.word == "followed":
@@ -313,7 +376,7 @@ class Engine:
             self.glimpse.feed(file, records, file.heard, live=False)
         elif file.live or file.settled or ended:
             records = file.parser.finish() if whole else file.parser.settle()
-            self._feed(file, records, file.heard, file.live and not ended, self._runs())
+            self._feed(file, records, file.heard, live=file.live and not ended, runs=self._runs())
 
     def tick(self, now: float) -> None:
         """Let the detectors of the run on screen see that time passes."""
@@ -360,8 +423,6 @@ class Engine:
         self.front.dirty.update(sections)
 
     def _dirty_all(self) -> None:
-        from trainmon.snapshot import SECTIONS
-
         self.front.dirty.update(SECTIONS)
 
 

@@ -29,6 +29,7 @@ class SourceFile:
         ahead: Reads head and tail while history is read, then None.
         read: Bytes given to `parser`; size: bytes of the file at the last look.
         live: Everything that stood there has been read.
+        fresh: It joined while we looked, and what it says is news.
         settled: Nothing more of its past will come.
         heard: Arrival of its newest bytes, Unix seconds (file time for what was there at opening).
         fed: When its parser was fed last, Unix seconds.
@@ -41,12 +42,11 @@ class SourceFile:
     node: str
     parser: FileParser
     size: int = 0
-    opened_size: int = 0
     mtime: float = 0.0
-    joined: bool = False
+    fresh: bool = False
     generation: int = 0
     ahead: FileParser | None = None
-    ahead_end: int = 0
+    ahead_generation: int = 0
     read: int = 0
     live: bool = False
     settled: bool = False
@@ -57,11 +57,9 @@ class SourceFile:
     records: int = 0
     bytes_before: int = 0
     lines_before: int = 0
-    last_step: int | None = None
     word: str = "followed"
     sentence: str = ""
     bad: bool = False
-    spec: str = ""
     tail: bytearray = field(default_factory=bytearray)
 
     @property

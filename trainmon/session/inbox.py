@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Replaced, SourceEvent
 
-LIMIT_BYTES = 2 << 20
+LIMIT_BYTES = 8 << 20
 """Bytes of waiting history above which the reader is asked to wait."""
 
 _ORDERED = (Data, CaughtUp, Replaced)
@@ -32,11 +32,18 @@ class Inbox:
         self._ready = threading.Condition()
         self._closed = False
         self._woken = False
+        self.held = 0
+        """Bytes that were taken and still wait behind the queue; they count as waiting."""
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of log text that wait."""
         return self._bytes
+
+    @property
+    def saturated(self) -> bool:
+        """Whether history is asked to wait."""
+        return self._bytes + self.held >= self._limit
 
     def put(self, events: Sequence[SourceEvent]) -> bool:
         """Take a batch (always). False: saturated, history should wait until a later call says True."""
@@ -48,7 +55,7 @@ class Inbox:
                     self._fast.append(event)
                 self._bytes += _weight(event)
             self._ready.notify()
-            return self._bytes < self._limit
+            return self._bytes + self.held < self._limit
 
     def take(self, timeout: float) -> SourceEvent | None:
         """The next event, or None when none came within `timeout` seconds (or `wake` was called)."""

@@ -13,8 +13,8 @@ MAX_NAMES = 200
 _NO_METRIC = frozenset(
     {
         "step", "total_steps", "epoch_step", "steps_per_epoch", "total_epochs", "iter", "total_iters", "rank",
-        "world_size", "local_rank", "pid", "gpu", "elapsed_s", "time_guess", "global_batch_size", "gpu_memory_total_mb", "eta_s",
-        "remaining_s", "percent", "timestamp", "log_time", "line", "lineno",
+        "world_size", "local_rank", "pid", "gpu", "elapsed_s", "time_guess", "global_batch_size", "gpu_memory_total_mb",
+        "eta_s", "remaining_s", "percent", "timestamp", "log_time", "line", "lineno",
     }
 )  # fmt: skip
 

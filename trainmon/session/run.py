@@ -65,6 +65,7 @@ class RunState:
         self.last_fault: Exception | None = None
         self._ordinals: dict[str, int] = {}
         self._starters = 0
+        self._last_steps: dict[int, int] = {}
 
     # ------------------------------------------------------------ taking in
 
@@ -93,12 +94,22 @@ class RunState:
         if state is not None and arrival > state.heard:
             state.heard = arrival
 
-    def adopt(self, glimpse: RunState, now: float) -> None:
-        """Take over what was heard while history was read: the same lines came later as history, without arrival."""
-        for node in glimpse.nodes:
-            mine = self.nodes.get(node.name)
-            if mine is not None and node.heard > mine.heard:
-                self.heard(node.name, min(node.heard, now), live=True)
+    def leap(self, file: SourceFile) -> None:
+        """The file's next records come from far behind the last ones: that is no resume."""
+        self._last_steps.pop(file.id, None)
+
+    def adopt(self, glimpse: RunState) -> None:
+        """Take over when each node was heard while history was read: here the same lines came as history."""
+        mine, theirs = self.watch.pulse, glimpse.watch.pulse
+        for name, pulse in theirs.nodes.items():
+            if pulse.heard is not None:
+                node = mine.node(name)
+                node.heard, node.step_heard = pulse.heard, pulse.step_heard
+        mine.heard, mine.step_heard, mine.shift = theirs.heard, theirs.step_heard, theirs.shift
+        for other in glimpse.nodes:
+            state = self.nodes.get(other.name)
+            if state is not None and other.heard > state.heard:
+                state.heard = other.heard
 
     def tick(self, now: float, mono: float) -> None:
         """Let the detectors see that time passes: Unix seconds, and seconds that never jump."""
@@ -240,8 +251,8 @@ class RunState:
         self.dirty.add("events")
 
     def _resumed(self, step: int, file: SourceFile, time: float | None, when: float) -> None:
-        last = file.last_step
-        file.last_step = step
+        last = self._last_steps.get(file.id)
+        self._last_steps[file.id] = step
         if last is not None and step < last - _SLACK_STEPS:
             self.events.add(
                 "resumed",

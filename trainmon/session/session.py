@@ -36,6 +36,8 @@ PUBLISH_EVERY_S = 0.05
 TICK_EVERY_S = 1.0
 BATCH_S = 0.03
 _JOIN_S = 0.3
+_BLOCKED_S = 1.0
+"""So long the past of other files waits for one of which nothing comes."""
 _MAX_FAULTS = 20
 
 
@@ -83,6 +85,8 @@ class Session:
         self._last_tick = -TICK_EVERY_S
         self._last_publish = -PUBLISH_EVERY_S
         self._run_faults = 0
+        self._busy = False
+        self._blocked_at = 0.0
 
     # ------------------------------------------------------------ for the screen
 
@@ -169,6 +173,7 @@ class Session:
         """Handle events on this thread, let time pass, and give the snapshot. Not while the threads run."""
         for event in events:
             self._handle(event)
+        self._guard(lambda: self._engine.work(lambda: False, force=True))
         self._run_commands()
         self._tick(self.clock.monotonic())
         self._publish(self.clock.monotonic())
@@ -184,6 +189,7 @@ class Session:
             if now - started >= BATCH_S:
                 break
             event = self._inbox.take(0.0)
+        self._guard(lambda: self._work_on(started))
         self._run_commands()
         now = self.clock.monotonic()
         if now - self._last_tick >= TICK_EVERY_S:
@@ -191,11 +197,23 @@ class Session:
         if self._engine.front.dirty and now - self._last_publish >= PUBLISH_EVERY_S:
             self._publish(now)
 
+    def _work_on(self, started: float) -> None:
+        """Go on with the past, for at least half of the turn."""
+        end = max(started + BATCH_S, self.clock.monotonic() + BATCH_S / 2)
+        engine = self._engine
+        saturated = self._inbox.saturated
+        blocked_for = self.clock.monotonic() - self._blocked_at
+        force = saturated or blocked_for > _BLOCKED_S
+        self._busy = engine.work(lambda: self._stopping or self.clock.monotonic() >= end, force=force)
+        if self._busy or not engine.waiting_bytes:
+            self._blocked_at = self.clock.monotonic()
+        self._inbox.held = engine.waiting_bytes
+
     def _work(self) -> None:
         while not self._stopping:
             now = self.clock.monotonic()
-            timeout = max(0.0, self._last_tick + TICK_EVERY_S - now)
-            if self._engine.front.dirty:
+            timeout = 0.0 if self._busy else max(0.0, self._last_tick + TICK_EVERY_S - now)
+            if self._engine.front.dirty and timeout:
                 timeout = min(timeout, max(0.0, self._last_publish + PUBLISH_EVERY_S - now))
             self.step(timeout)
 
