@@ -1,10 +1,13 @@
 """The run that the drawings of the design tell of, as snapshots: `healthy`, `alert`, `failed`, `empty`.
 
-qwen-7b-lora, 8 nodes with 8 A100-80GB each. Step 842 healthy; worker-2 gpu3 (rank 19) grows from step 880; worker-5 is slow
-from 1,070; NEAR OOM at 11:10:36, CUDA_OOM at step 1,200, 11:16:17. Also used by screenshots/make.py.
+qwen-7b-lora, 8 nodes with 8 A100-80GB each. Step 842 healthy; worker-2 gpu3 (rank 19) grows from step 880;
+worker-5 is slow from 1,070; NEAR OOM at 11:10:36, CUDA_OOM at step 1,200, 11:16:17. Also used by screenshots/make.py.
 """
 
 from __future__ import annotations
+
+# ruff: noqa: E501
+# fmt: off
 
 import calendar
 import math
@@ -96,7 +99,7 @@ def _metrics(*, bad: int | None) -> tuple[MetricView, ...]:
         MetricView("mfu", "MFU", "MFU", "mfu", 35.2 if slow else 39.6, -11.1 if slow else 0.0, warning,
                    turned(4, 39.6, 35.2), bad),
         MetricView("data_time_s", "data wait", "data", "wait_seconds", 0.06, 0.0, spark=_noise(5, 0.06, 0.06)),
-    )  # fmt: skip
+    )
 
 
 _UTIL = (97, 96, 98, 97, 97, 95, 98, 97)
@@ -110,13 +113,13 @@ def _gpus(*, near: bool = False, idle: bool = False) -> GpuPanel:
     for index in range(8):
         if idle:
             rows.append(GpuRow("worker-2", index, 0.0, 0.4 * GIB, 80 * GIB, (41, 43, 42, 40, 43, 44, 41, 42)[index],
-                               (62, 61, 63, 60, 62, 64, 61, 62)[index], 210))  # fmt: skip
+                               (62, 61, 63, 60, 62, 64, 61, 62)[index], 210))
             continue
         full = near and index == 3
         rows.append(
             GpuRow("worker-2", index, _UTIL[index], (76.8 if full else _MEMORY[index]) * GIB, 80 * GIB, _HEAT[index],
                    _POWER[index], 1410, "critical" if full else "ok", "96 %" if full else "")
-        )  # fmt: skip
+        )
     return GpuPanel("worker-2", "from the log", tuple(rows))
 
 
@@ -150,7 +153,7 @@ def _nodes(step: int, *, phase: str) -> tuple[NodeView, ...]:
             NodeView(f"worker-{index}", health, word, step, 3.02 if slow else _OWN[index], spark, 3 if slow else None,
                      14.0 if slow else _VERSUS[index], wait, memory * GIB, 87.0 if slow else _NODE_HEAT[index],
                      sources=(index,))
-        )  # fmt: skip
+        )
     return tuple(out)
 
 
@@ -168,7 +171,7 @@ def _events(phase: str) -> tuple[EventView, ...]:
             EventView(at("10:36:34"), "ok", "loss spike", "", "step 432 · 2.61 and back in 3 steps, not an incident", planned=True),
             EventView(at("10:19:47"), "ok", "warm-up over", "", "step 100 · learning rate at its peak 5.00e-05", planned=True),
             EventView(at("10:14:47"), "ok", "first step", "", "worker-0 to worker-7, clocks within 0.1 s of each other", planned=True),
-        )  # fmt: skip
+        )
     return (
         EventView(at("11:10:36"), "critical", "NEAR OOM", "worker-2 gpu3",
                   "76.8 of 80 GiB and rising since step 880, while the other 63 GPUs stay at 66.5 GiB",
@@ -180,23 +183,23 @@ def _events(phase: str) -> tuple[EventView, ...]:
         EventView(at("11:05:14"), "ok", "checkpoint", "", "step 1,000 saved in 8.4 s, in the background", planned=True),
         EventView(at("11:04:33"), "ok", "eval", "", "step 1,000 · loss 2.014 ▼ 0.038 · 41 s", planned=True),
         *early,
-    )  # fmt: skip
+    )
 
 
 def _alerts(phase: str) -> tuple[AlertView, ...]:
     slow = AlertView("straggler:worker-5", "straggler", "warning", "STRAGGLER", "worker-5", "own time 3.02 s, +14 %",
                      "costs 11 %", ("check the fans and inlet of worker-5, or drain it",), since=at("11:08:54"),
-                     node="worker-5", start_step=1070)  # fmt: skip
+                     node="worker-5", start_step=1070)
     if phase == "alert":
         near = AlertView("near_oom:worker-2:3", "near_oom", "critical", "NEAR OOM", "worker-2 gpu3",
                          "76.8 of 80 GiB (96 %), +4.0 GiB per 100 steps", "full in ≈ 4 min",
                          ("only rank 19 grows: look for tensors kept alive",), since=at("11:10:36"), node="worker-2", gpu=3,
-                         start_step=1100, evidence=(("level", "76.8 GiB, 96 % of 80.0"), ("slope", "+4.0 GiB per 100 steps")))  # fmt: skip
+                         start_step=1100, evidence=(("level", "76.8 GiB, 96 % of 80.0"), ("slope", "+4.0 GiB per 100 steps")))
         return near, slow
     oom = AlertView("fatal:CUDA_OOM", "oom", "critical", "CUDA_OOM", "worker-2 rank 19",
                     "ran out of GPU memory at step 1,200",
                     "the run has stopped; 56 ranks timed out waiting for it", since=at("11:16:17"), node="worker-2", gpu=3,
-                    place="worker-2.log:1,223", line=1223, code="CUDA_OOM", start_step=1200)  # fmt: skip
+                    place="worker-2.log:1,223", line=1223, code="CUDA_OOM", start_step=1200)
     return oom, slow
 
 
@@ -219,7 +222,7 @@ def _errors() -> tuple[ErrorView, ...]:
         return ErrorView(code, code.replace("_", " ").lower(), message, severity, 1 if severity == "critical" else 3, role,
                          lines, where, at(first), place, int(name[7]), number, number * 90, raw if top else message,
                          (fix,) if top else (), ("tensors kept alive between steps",) if top else (),
-                         "PyTorch documentation", f"worker-{name[7]}", 19 if top else None)  # fmt: skip
+                         "PyTorch documentation", f"worker-{name[7]}", 19 if top else None)
 
     return (
         view("CUDA_OOM", "tried to allocate 512 MiB on GPU 3, 214 MiB free", "critical", "probable cause", 1,
@@ -232,7 +235,7 @@ def _errors() -> tuple[ErrorView, ...]:
              "11:26:19", "worker-0.log:1,240"),
         view("GPU_THERMAL_SLOWDOWN", "SM clock 1,230 of 1,410 MHz at 87 °C", "warning", "its own", 1, "worker-5 gpu6",
              "11:07:46", "worker-5.log:1,101"),
-    )  # fmt: skip
+    )
 
 
 def _sources() -> tuple[SourceView, ...]:
@@ -240,7 +243,7 @@ def _sources() -> tuple[SourceView, ...]:
         SourceView(index, f"worker-{index}.log", f"/runs/worker-{index}.log", "followed", "megatron", node=f"worker-{index}",
                    format="megatron", size=820_000, lines=1140)
         for index in range(8)
-    )  # fmt: skip
+    )
 
 
 def _tail(step: int, loss: float, time: str) -> tuple[LogLine, ...]:
@@ -271,7 +274,7 @@ def healthy() -> Snapshot:
         charts=_charts(842, 2.028, -0.021, 4.72e-5), metrics=_metrics(bad=None), gpus=_gpus(),
         nodes=_nodes(842, phase="healthy"), events=_events("healthy"), sources=_sources(), last=tail[-1], tail=tail,
         counts=Counts(6880, 6736, 0, 0, 6_100_000),
-    )  # fmt: skip
+    )
 
 
 def alert() -> Snapshot:
@@ -283,7 +286,7 @@ def alert() -> Snapshot:
         spans=(Span(1070, None, "warning"), Span(1100, None, "critical")), metrics=_metrics(bad=15), gpus=_gpus(near=True),
         nodes=_nodes(1120, phase="alert"), events=_events("alert"), sources=_sources(), last=tail[-1], tail=tail,
         counts=Counts(9134, 8960, 0, 0, 8_200_000),
-    )  # fmt: skip
+    )
 
 
 def failed() -> Snapshot:
@@ -295,7 +298,7 @@ def failed() -> Snapshot:
         spans=(Span(1070, None, "warning"), Span(1100, None, "critical")), metrics=_metrics(bad=5), gpus=_gpus(idle=True),
         nodes=_nodes(1200, phase="failed"), errors=_errors(), events=_events("alert"), sources=_sources(), last=last,
         tail=(last,), counts=Counts(10_021, 9600, 0, 0, 9_100_000),
-    )  # fmt: skip
+    )
 
 
 def empty() -> Snapshot:
@@ -307,7 +310,7 @@ def empty() -> Snapshot:
             SourceView(None, "/mnt/old/train.log", "", "not readable", "permission denied for user maria: chmod g+r it", True),
         ),
         gpus=GpuPanel(sentence="GPU figures that the logs carry are shown as they come."),
-    )  # fmt: skip
+    )
 
 
 NOW = {"healthy": at("10:57:15"), "alert": at("11:11:44"), "failed": at("11:26:31"), "empty": at("11:15:22")}

@@ -150,7 +150,7 @@ def _alert(
         _keys(alert, index, total, age=with_age, gap=gap, mute=with_mute, enter=enter, tint=tint)
         for with_age, with_mute in ((age, width >= 100), ("", width >= 100), ("", quiet))
     ]
-    choices.append([(f"{index + 1}/{total}", "muted" + tint)] if total > 1 else [])
+    choices.append([(f"{index + 1}/{total}", "muted" + tint)] if total > 1 and width >= 36 else [])
     right = next((spans for spans in choices if spans_width(spans) + 2 <= room - least), choices[-1])
     if right and spans_width(right) < room:
         pen.spans(end - spans_width(right), right)

@@ -120,7 +120,7 @@ def spark_levels(values: Sequence[float]) -> list[int | None]:
         return [3 if math.isfinite(value) else None for value in values]
     # In steps from the median, so that noise around it never crosses a border.
     unit = span / 7
-    level = round((middle - low) / unit)
+    level = int((middle - low) / unit)
     return [
         max(0, min(7, level + round((value - middle) / unit))) if math.isfinite(value) else None for value in values
     ]
