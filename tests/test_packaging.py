@@ -38,11 +38,15 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 
 def test_every_data_file_goes_into_the_wheel() -> None:
-    for package, folder in folders().items():
+    known = folders()
+    inner = {folder.resolve() for folder in known.values()}
+    for package, folder in known.items():
         patterns = SETUPTOOLS["package-data"].get(package, [])
-        for file in folder.iterdir():
-            if file.is_file() and file.suffix not in {".py", ".pyc"}:
-                assert any(fnmatch(file.name, pattern) for pattern in patterns), f"{package}: {file.name}"
+        for file in folder.rglob("*"):
+            own = not any(parent.resolve() in inner for parent in file.parents if folder in parent.parents)
+            if own and file.is_file() and file.suffix not in {".py", ".pyc"}:
+                name = str(file.relative_to(folder))
+                assert any(fnmatch(name, pattern) for pattern in patterns), f"{package}: {name}"
 
 
 def test_the_links_lead_to_the_root_folders() -> None:
