@@ -17,8 +17,8 @@ from trainmon.snapshot import Points
 
 def well_formed(points: Points) -> None:
     assert len(points.x) == len(points.lo) == len(points.mid) == len(points.hi)
-    assert all(a < b for a, b in zip(points.x, points.x[1:]))
-    assert all(lo <= mid <= hi for lo, mid, hi in zip(points.lo, points.mid, points.hi))
+    assert all(a < b for a, b in zip(points.x, points.x[1:], strict=False))
+    assert all(lo <= mid <= hi for lo, mid, hi in zip(points.lo, points.mid, points.hi, strict=True))
 
 
 def test_median_and_envelope_over_nodes() -> None:
@@ -233,7 +233,7 @@ def test_rising_steps_keep_exact_medians(values: list[float]) -> None:
     for i, value in enumerate(values):
         series.add(i // 3, f"n{i % 3}", value)
     points = series.points(1000)
-    for s, mid in zip(points.x, points.mid):
+    for s, mid in zip(points.x, points.mid, strict=False):
         assert mid == pytest.approx(median(values[int(s) * 3 : int(s) * 3 + 3]), rel=1e-9, abs=1e-9)
 
 

@@ -112,7 +112,9 @@ class AlertBook:
         alert.members[incident.key] = incident
         self._headline(alert)
         self.version += 1
-        if live and incident.severity == "critical" and not alert.muted and not alert.acknowledged:
+        # What history left open is announced only when it gets worse now.
+        worse = alert.live or (before is not None and before.severity != "critical")
+        if live and worse and incident.severity == "critical" and not alert.muted and not alert.acknowledged:
             self._ring(alert, incident.key, t)
 
     def _open(self, incident: Incident, t: float, live: bool) -> _Alert:
@@ -120,7 +122,7 @@ class AlertBook:
         if alert is None:
             self._serial += 1
             self._ever += 1
-            alert = _Alert(f"{incident.kind}-{self._serial}", incident.kind, t, self._serial, live=live)
+            alert = _Alert(incident.key, incident.kind, t, self._serial, live=live)
             if not live:
                 alert.since = incident.detected or incident.start
             self._alerts[alert.id] = alert
@@ -185,7 +187,8 @@ class AlertBook:
         """Drop the oldest that is over; never one that fires, as long as there is another."""
         victim = next((a for a in self._alerts.values() if a.resolved is not None), None)
         if victim is None:
-            victim = max(self._alerts.values(), key=lambda a: (WORST[a.head.severity] if a.head else 9, -a.order))
+            heads = [(WORST[a.head.severity], -a.order, a) for a in self._alerts.values() if a.head is not None]
+            victim = max(heads, key=lambda item: item[:2])[2]
         self._retire(victim)
 
     def _retire(self, alert: _Alert) -> None:

@@ -70,14 +70,12 @@ class Fatal:
         self._places: dict[tuple[str, int | None], None] = {}
         self._follow: dict[str, int] = {}
         self._told: tuple[int, int] = (0, 0)
-        self._serial = 0
 
     def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
         if not self._on or record.priority != 1 or record.code is None:
             return ()
         now = moment(record, at)
         if self._open is None:
-            self._serial += 1
             self._first = now
             self._open = self._incident(record, node, now)
             return (self._open,)
@@ -127,7 +125,7 @@ class Fatal:
         what = entry.title if entry is not None and code not in NAMELESS else (record.message or "an error")
         what = what[:1].lower() + what[1:] if what[1:2].islower() else what
         return Incident(
-            key=f"fatal:{self._serial}",
+            key=f"fatal:{record.source}:{record.offset}",
             kind=kind_of(code),
             severity="critical",
             title=code if code not in NAMELESS else "FATAL ERROR",

@@ -38,7 +38,7 @@ GROWN = 0.02
 CRITICAL_S = 600.0
 CLOSE = 0.90
 CARDS_GIB = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288)
-SETTLED_SAMPLES = 240
+SETTLED_SAMPLES = 180
 ADVICE_ONE = (
     "only this GPU grows: look for tensors kept alive (a logged loss without .item(), a growing list)",
     "restart from the newest checkpoint before it is full",
@@ -55,17 +55,20 @@ class _Card:
     """What is remembered of one GPU."""
 
     __slots__ = (
-        "block", "checked", "high", "index", "kind", "last", "peak_at", "ring", "rule", "samples", "settled", "steps",
-        "t", "times", "total", "x", "y",
+        "block", "high", "kind", "last", "mark", "mark_at", "ring", "rule", "samples", "settled", "stepped", "steps",
+        "t", "times", "total", "trend_at", "x", "y",
     )  # fmt: skip
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.stepped = False  # readings carry steps
         self.samples = 0
         self.block = 0.0
         self.high = 0.0  # highest reading ever
         self.settled = 0.0  # highest reading before the last alert for a new maximum
-        self.peak_at = 0
+        self.mark = 0.0  # the last maximum that was clearly one
+        self.mark_at = 0
+        self.trend_at = 0  # reading at which the rise was last seen
         self.last = 0.0
         self.total = 0.0
         self.x = array("d")  # step, or number of the reading, at the end of each block
@@ -75,16 +78,16 @@ class _Card:
         self.steps = array("d")
         self.times = array("d")
         self.rule = ""
-        self.checked = 0
 
 
 class _Trend:
-    """A rise: slope in MiB a step (or reading) and the seconds until full."""
+    """A rise: slope in MiB a step (or reading), in MiB a second, and the seconds until full."""
 
-    __slots__ = ("full_s", "per_x", "since", "tau")
+    __slots__ = ("full_s", "per_s", "per_x", "since", "tau")
 
-    def __init__(self, per_x: float, full_s: float, since: float, tau: float) -> None:
+    def __init__(self, per_x: float, per_s: float, full_s: float, since: float, tau: float) -> None:
         self.per_x = per_x
+        self.per_s = per_s
         self.full_s = full_s
         self.since = since
         self.tau = tau
@@ -125,9 +128,14 @@ class Memory:
             return ()
         if total is not None:
             card.total = total
-        elif not card.total:
-            card.total = self._totals.get(node, 0.0)
+        elif not card.total and self._totals:
+            card.total = self._totals.get(node) or self._common_total()
         return self._reading(key, card, used, record, at)
+
+    def _common_total(self) -> float:
+        """The size that all cards have whose size is known, for a node that does not say; 0 when they differ."""
+        sizes = set(self._totals.values())
+        return sizes.pop() if len(sizes) == 1 else 0.0
 
     def _has_metrics(self, node: str) -> bool:
         return any(n == node and c.kind == "metrics" for (n, _), c in self._cards.items())
@@ -143,6 +151,7 @@ class Memory:
                 return self._restart(key, card, used, now)
             return ()  # several ranks of a node under one name: one reading a step
         card.samples += 1
+        card.stepped = step is not None
         card.last = used
         card.steps.append(x)
         card.times.append(now)
@@ -152,7 +161,8 @@ class Memory:
         card.block = max(card.block, used)
         if used > card.high:
             card.high = used
-            card.peak_at = card.samples
+            if used > card.mark * 1.002:
+                card.mark, card.mark_at = used, card.samples
         ended = card.samples % BLOCK == 0
         if ended:
             card.x.append(x)
@@ -218,6 +228,8 @@ class Memory:
         grown = tops[-1] - tops[0]
         if min(rises) <= 0.0 or grown < 0.005 * capacity or max(rises) > 0.6 * grown:
             return None
+        if saturates(rises[0] + rises[1], rises[2] + rises[3], card.last, capacity):
+            return None
         slope = theil_sen(xs, ring)
         trend = self._trend(card, slope, capacity, xs, ts, 1.0)
         return trend if trend is not None and trend.full_s <= CRITICAL_S else None
@@ -244,11 +256,20 @@ class Memory:
             early, late = theil_sen(xs[:third], ys[:third]), theil_sen(xs[-third:], ys[-third:])
             if late < 0.4 * slope or (early > 2.5 * late and early > 0.0):
                 continue  # filling up, not leaking
+            middle = median(ys[third:-third])
+            if saturates(middle - head, tail - middle, card.last, capacity):
+                continue
             jumps = sorted((b - a for a, b in pairwise(ys)), reverse=True)
             grown = ys[-1] - ys[0]
             if grown - sum(jumps[:2]) < 0.4 * grown:
                 continue  # stairs
+            half = window // 2
+            if ys[half] - ys[0] < 0.3 * grown:  # it has just begun: what lay before must not lengthen the forecast
+                slope = max(slope, theil_sen(xs[half:], ys[half:]))
             trend = self._trend(card, slope, capacity, xs, ts, tau)
+            if trend is not None:
+                low = head + 0.1 * grown
+                trend.since = next((xs[i] for i in range(window - 1, -1, -1) if ys[i] <= low), xs[0])
             if trend is not None and (best is None or trend.full_s < best.full_s):
                 best = trend
         return best
@@ -260,7 +281,8 @@ class Memory:
         if slope <= 0.0 or span <= 0.0 or seconds <= 0.0:
             return None
         left = max(0.0, 0.99 * capacity - card.last)
-        return _Trend(slope, left / slope * seconds / span, xs[0], tau)
+        per_s = slope * span / seconds
+        return _Trend(slope, per_s, left / per_s, xs[0], tau)
 
     # ------------------------------------------------------------ while it is open
 
@@ -271,16 +293,18 @@ class Memory:
         capacity, assumed = self._capacity(card)
         if card.samples % 4 == 0:
             dropped = card.last < card.high - 0.04 * capacity and max(card.ring[-8:]) < card.high - 0.03 * capacity
-            stopped = card.samples - card.peak_at >= SETTLED_SAMPLES
+            trend = self._close(card, capacity) or self._rising(card, capacity)
+            if trend is not None:
+                card.trend_at = card.samples
+            stopped = card.samples - max(card.mark_at, card.trend_at) >= SETTLED_SAMPLES
             if dropped or stopped:
                 card.settled = card.high
                 del self._open[key]
                 text = f"back to {gib(card.last)}" if dropped else f"no longer rises, {gib(card.last)}"
                 if dropped:
                     del card.x[:], card.t[:], card.y[:]
-                    card.high = card.last
+                    card.high = card.mark = card.last
                 return (replace(incident, end=now, end_step=step, resolution=text),)
-            trend = self._close(card, capacity) or self._rising(card, capacity)
             if trend is not None:
                 severity: Severity = incident.severity
                 if trend.full_s <= CRITICAL_S and not assumed:
@@ -288,6 +312,7 @@ class Memory:
                 changed = replace(
                     incident,
                     severity=severity,
+                    title=_title(severity, card.last, capacity),
                     measured=self._measured(card, trend),
                     outlook=f"full in ≈ {units.forecast(trend.full_s)}",
                 )
@@ -309,9 +334,10 @@ class Memory:
     def _measured(self, card: _Card, trend: _Trend | None) -> str:
         if trend is None:
             return f"{self._level(card)}, a new maximum"
-        per = trend.per_x * 100.0
-        amount = f"+{per / 1024.0:.1f} GiB" if per >= 100.0 else f"+{per:.0f} MiB"
-        return f"{self._level(card)}, {amount} per 100 steps"
+        if card.stepped:
+            return f"{self._level(card)}, +{_amount(trend.per_x * 100.0)} per 100 steps"
+        seconds, word = (60.0, "min") if trend.per_s >= 1.0 else (3600.0, "h")
+        return f"{self._level(card)}, +{_amount(trend.per_s * seconds)} per {word}"
 
     def _incident(
         self,
@@ -330,7 +356,8 @@ class Memory:
         alone = bool(others) and median(others) < card.last - 0.02 * capacity
         who = node
         if gpu is not None:
-            who = f"{node} gpu{gpu}" if gpu >= 0 else f"{node} rank {-1 - gpu}"
+            one = sum(name == node for name, _ in self._cards) == 1
+            who = f"{node} gpu{gpu}" if gpu >= 0 else node if one else f"{node} rank {-1 - gpu}"
         evidence: list[tuple[str, Value]] = [
             ("rule", rule),
             ("level_mb", round(card.last, 1)),
@@ -340,7 +367,9 @@ class Memory:
         if assumed:
             evidence.append(("capacity_is", "assumed: the next common card size"))
         if trend is not None:
-            evidence.append(("slope_mb_per_100_steps", round(trend.per_x * 100.0, 1)))
+            evidence.append(("slope_mb_per_min", round(trend.per_s * 60.0, 2)))
+            if card.stepped:
+                evidence.append(("slope_mb_per_100_steps", round(trend.per_x * 100.0, 1)))
             evidence.append(("trend_tau", round(trend.tau, 2)))
             evidence.append(("full_in_s", round(trend.full_s)))
         if others:
@@ -349,7 +378,7 @@ class Memory:
             key=f"near_oom:{node}" + (f":{gpu}" if gpu is not None else ""),
             kind="near_oom",
             severity=severity,
-            title="NEAR OOM" if severity == "critical" or card.last >= CLOSE * capacity else "MEMORY RISES",
+            title=_title(severity, card.last, capacity),
             who=who,
             measured=self._measured(card, trend),
             outlook=f"full in ≈ {units.forecast(trend.full_s)}" if trend is not None else "the next peak may not fit",
@@ -385,3 +414,21 @@ class Memory:
 
     def tick(self, now: float) -> Iterable[Incident]:
         return ()
+
+
+def saturates(first: float, second: float, level: float, capacity: float) -> bool:
+    """Whether growth that falls off as it did from `first` to `second` comes to rest below the card's size."""
+    if second <= 0.0:
+        return True
+    if second >= first:
+        return False
+    share = second / first
+    return level + second * share / (1.0 - share) < 0.98 * capacity
+
+
+def _title(severity: Severity, level: float, capacity: float) -> str:
+    return "NEAR OOM" if severity == "critical" or level >= CLOSE * capacity else "MEMORY RISES"
+
+
+def _amount(mb: float) -> str:
+    return gib(mb) if mb >= 100.0 else f"{mb:.0f} MiB"

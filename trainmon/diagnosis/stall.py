@@ -4,8 +4,9 @@ How long is too long (`StallLimits`), where m is the usual gap between steps and
 
     usually                          max(600 s, 10 m, 1.5 P)
     after a line that names a hang   max(60 s, 6 m)
-    in an announced pause            max(the first, 1800 s); once three of its kind are known, 5 times the longest of them
-    before the first step            max(1800 s, 10 × the usual gap between lines)
+    in an announced pause            max(the first, 1800 s), or 5 times the longest of its kind once three are known
+    before the first step            max(1800 s, 10 × the usual gap between lines): loading, compiling
+    until three gaps are known       3600 s, NVRx's limit for a first interval: some log every half hour
 
 600 s is PyTorch's time-out for NCCL collectives; restarts and first evaluations that nobody announces take five to
 nine minutes, and are no incident. Until then a silent run is `quiet` (state.py), which shows after ten gaps. NVRx takes
@@ -26,6 +27,8 @@ from trainmon.model import Incident, Record, Value
 
 FLOOR_S = 600.0
 STARTING_S = 1800.0
+FIRST_GAPS_S = 3600.0
+KNOWN_AFTER = 3
 TROUBLE = re.compile(
     r"watchdog|time[d ]?-?out|killed|nccl|\bxid\b|\becc\b|not responding|dataloader|unreachable"
     r"|connection (reset|refused)",
@@ -53,6 +56,8 @@ class StallLimits:
         pulse = self._pulse
         if self._given >= 0.0:
             base = self._given
+        elif pulse.step is not None and pulse.pace.count < KNOWN_AFTER and pulse.trouble is None:
+            return FIRST_GAPS_S
         elif pulse.step is None:
             return max(STARTING_S, 10.0 * (pulse.line_pace.typical or 0.0))
         else:

@@ -14,6 +14,7 @@ from trainmon.snapshot import RunState
 QUIET_TIMES = 10.0
 """So many times its usual pace without a line or step, and a run is quiet."""
 QUIET_FLOOR_S = 10.0
+OLD_AT_MOST_S = 3600.0
 
 
 class StateMachine:
@@ -29,7 +30,6 @@ class StateMachine:
         self._stall = stall
         self.state: RunState = "waiting"
         self.note = ""
-        self.planned: dict[str, int] = {}
 
     def over(self, now: float) -> RunState | None:
         """`finished`, `failed` or `old` when the run is over as far as one can see, else None."""
@@ -50,7 +50,7 @@ class StateMachine:
         if pulse.heard is not None or pulse.file_time is None or pulse.opened_at is None:
             return False
         limit = self._stall.limits.seconds()
-        return pulse.opened_at - pulse.file_time > min(limit, 3600.0)
+        return pulse.opened_at - pulse.file_time > min(limit, OLD_AT_MOST_S)
 
     def look(self, now: float) -> tuple[RunState, str]:
         """State and note at `now` (steady seconds). Call after the stall detector's tick."""

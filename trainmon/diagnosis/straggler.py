@@ -87,6 +87,7 @@ class Straggler:
             own = wall - comm
         else:
             own = wall
+        self._reporting[node] = step
         if not 0.0 < own < 1e6 or step <= self._done:
             if step < self._done - 4:
                 self._restart(step)
@@ -99,16 +100,15 @@ class Straggler:
         before = told.get(node)
         if before is None or own > before[0]:  # of several ranks under one name the slowest counts
             told[node] = (own, data, wall)
-        self._reporting[node] = step
         if len(told) >= len(self._reporting) >= NODES:
             return self._judge(step, record, at)
         if len(self._steps) > OPEN_STEPS:  # nodes that are behind are not waited for
             oldest = min(self._steps)
+            for name in [n for n, s in self._reporting.items() if s < oldest]:
+                del self._reporting[name]
             if len(self._steps[oldest]) >= max(NODES, len(self._reporting) // 2):
                 return self._judge(oldest, record, at)
             del self._steps[oldest]
-            for name in [n for n, s in self._reporting.items() if s < oldest - OPEN_STEPS]:
-                del self._reporting[name]
         return ()
 
     def _restart(self, step: int) -> None:
