@@ -8,7 +8,6 @@ from __future__ import annotations
 
 # ruff: noqa: E501
 # fmt: off
-
 import calendar
 import math
 import random

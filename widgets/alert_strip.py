@@ -40,6 +40,8 @@ def draw_alert_strip(
 ) -> list[Row]:
     """One row: glyph and name · who · measured → outlook, and the keys at the right; or the quiet sentence.
 
+    With two rows below 40 columns the outlook takes the second one.
+
     Args:
         flash_on: Reverses the label of a fresh critical alert in this phase.
         now: Unix seconds, for the alert's age; None leaves the age out.
@@ -55,7 +57,10 @@ def draw_alert_strip(
     alert = shown[index]
     if alert.state == "resolved":
         return [_resolved(alert, width)]
-    return [_alert(alert, index, shown, width, flash_on=flash_on, now=now, enter=enter)]
+    rows = [_alert(alert, index, shown, width, flash_on=flash_on, now=now, enter=enter)]
+    if height >= 2 and alert.state == "firing":
+        rows.append(_second(alert, width, enter))
+    return rows
 
 
 def _quiet(calm: str, width: int) -> Row:
@@ -86,6 +91,22 @@ def _resolved(alert: AlertView, width: int) -> Row:
             text += more
             break
     pen.put(at + 2, cut(text, max(0, width - 3 - at)), "text" + tint)
+    return pen.row()
+
+
+def _second(alert: AlertView, width: int, enter: str) -> Row:
+    """What follows, and the key that tells why: for panes in which the first row holds name and who only."""
+    severity = "critical" if alert.severity == "critical" else "warning"
+    tint = f"+tint-{severity}"
+    pen = Pen(width, tint[1:])
+    end = max(1, width - 1 - width_of(enter) - 4)
+    head, sign, tail = alert.outlook.partition("≈")
+    text = head.strip() if sign else alert.outlook.partition(";")[0] or alert.measured
+    at = pen.put(3, cut(text, max(0, end - 4)), "text" + tint)
+    if sign and at + 2 + width_of(tail) < end:
+        pen.put(at + 1, "≈" + tail, severity + "+bold" + tint)
+    pen.put(end, enter, "accent+bold" + tint)
+    pen.put(end + width_of(enter), " why", "text" + tint)
     return pen.row()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainmon import units
 from trainmon.snapshot import ChartView, ErrorView, MetricView, NodeView, Snapshot
-from trainmon.widgets.alert_strip import draw_alert_strip, ordered
+from trainmon.widgets.alert_strip import ordered
 from trainmon.widgets.chart import chart_value
 from trainmon.widgets.gpu_table import memory_colour, memory_share
 from trainmon.widgets.metrics import metric_trend
@@ -15,12 +15,11 @@ from trainmon.widgets.node_table import natural
 from trainmon.widgets.paint import HEALTH_GLYPHS, HEALTH_TOKENS, Instrument, Pen, Row, Span, cut, width_of
 from trainmon.widgets.parts import bar, spans_width, sparkline, strip, trend
 from trainmon.widgets.source_list import draw_sources
-from trainmon.widgets.status import draw_status
 
 _LABEL = 8
 """Column in which the values begin."""
 _SPEEDS = {"tokens_per_second": "tok/s", "samples_per_second": "smp/s", "step_time_s": "step"}
-FLOOR_WIDTH, FLOOR_HEIGHT = 36, 10
+FLOOR_WIDTH, FLOOR_HEIGHT = 36, 6
 """Below either, two facts share a row."""
 
 
@@ -197,26 +196,11 @@ def _pair(width: int, left: Sequence[Span], right: Sequence[Span]) -> Row:
     return pen.row()
 
 
-def _floor(snapshot: Snapshot, width: int, enter: str) -> list[Row]:
-    """Two facts a row, as the 30×8 screen shows them; the first row belongs to the alert."""
+def _floor(snapshot: Snapshot, width: int) -> list[Row]:
+    """Two facts a row, as the 30×8 screen shows them."""
     run = snapshot.run
     rows: list[Row] = []
     firing = [alert for alert in ordered(snapshot.alerts) if alert.state == "firing"]
-    pen = Pen(width)
-    if firing:
-        alert = firing[0]
-        severity = "critical" if alert.severity == "critical" else "warning"
-        tint = f"+tint-{severity}"
-        pen = Pen(width, tint[1:])
-        end = width - 1 - width_of(enter) - 4
-        head, sign, tail = alert.outlook.partition("≈")
-        text = head.strip() if sign else (alert.outlook.partition(";")[0] or alert.measured)
-        at = pen.put(3, cut(text, max(0, end - 4)), "text" + tint)
-        if sign and at + 2 + width_of(tail) + 1 < end:
-            pen.put(at + 1, "≈" + tail, severity + "+bold" + tint)
-        pen.put(end, enter, "accent+bold" + tint)
-        pen.put(end + width_of(enter), " why", "text" + tint)
-    rows.append(pen.row())
     quiet = run.state in ("failed", "stalled", "old")
     pen = Pen(width)
     if run.step is not None and run.total_steps:
@@ -267,62 +251,36 @@ def _floor(snapshot: Snapshot, width: int, enter: str) -> list[Row]:
     return rows
 
 
-def draw_facts(
-    snapshot: Snapshot,
-    width: int,
-    height: int,
-    *,
-    now: float | None = None,
-    flash_on: bool = False,
-    paused: int | None = None,
-    enter: str = "⏎",
-) -> list[Row]:
-    """Status, alert and facts in `height` rows; what has no room goes by whole rows, the least important first."""
+def draw_facts(snapshot: Snapshot, width: int, height: int) -> list[Row]:
+    """The facts in `height` rows; what has no room goes by whole rows, the least important first."""
     if width < 1 or height < 1:
         return []
-    rows = draw_status(snapshot.run, width, 1, now=now, paused=paused)
-    rows += draw_alert_strip(snapshot.alerts, snapshot.calm, width, 1, flash_on=flash_on, now=now, enter=enter)
     if snapshot.run.step is None and not snapshot.nodes and snapshot.sources:
         # Nothing to tell yet: what became of each source instead.
-        return (rows + draw_sources(snapshot.sources, width, height - len(rows)))[:height]
+        return draw_sources(snapshot.sources, width, height)
     if width < FLOOR_WIDTH or height < FLOOR_HEIGHT:
-        body = _floor(snapshot, width, enter)
+        body = _floor(snapshot, width)
         # Step and loss stay to the end.
-        keep = [2, 3, 0, 1, 4, 5]
+        keep = [1, 2, 0, 3, 4]
     else:
         body = _column(snapshot, width)
         keep = [0, 2, 4, 7, 8, 3, 1, 5, 6]
-    room = max(0, height - len(rows))
-    chosen = sorted(keep[:room])
-    return (rows + [body[index] for index in chosen])[:height]
+    return [body[index] for index in sorted(keep[:height])]
 
 
 class Facts(Instrument):
-    """The whole body of small screens: rows 0 up to its height, status and alert included."""
+    """The body of small screens, between the alert strip and the last rows."""
 
     DEFAULT_CSS = "Facts { height: 1fr; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._snapshot = Snapshot()
-        self._now: float | None = None
-        self._flash_on = False
-        self._paused: int | None = None
 
-    def show(
-        self, snapshot: Snapshot, now: float | None = None, flash_on: bool = False, paused_count: int | None = None
-    ) -> None:
-        """Shows the picture as of `now` (Unix seconds)."""
-        self._snapshot, self._now, self._flash_on, self._paused = snapshot, now, flash_on, paused_count
+    def show(self, snapshot: Snapshot) -> None:
+        """Shows the picture."""
+        self._snapshot = snapshot
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        return draw_facts(
-            self._snapshot,
-            width,
-            height,
-            now=self._now,
-            flash_on=self._flash_on,
-            paused=self._paused,
-            enter=self.enter,
-        )
+        return draw_facts(self._snapshot, width, height)

@@ -5,12 +5,21 @@ The screen that owns the pane decides which lines it holds; the pane draws them,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from trainmon import units
 from trainmon.widgets.logtext import LEVEL_GLYPHS, highlight, log_spans
 from trainmon.widgets.paint import Instrument, Pen, Row, Span, clean, graphemes
+
+_LEVEL = re.compile(r"\b(FATAL|CRITICAL|ERROR|WARNING|WARN|error|warning)\b")
+_LEVELS = {"FATAL": "FATAL", "CRITICAL": "FATAL", "ERROR": "ERROR", "WARNING": "WARN", "WARN": "WARN"}
+_LEVEL_WITHIN = 160
+"""Characters from the start in which a level is looked for."""
+_SEARCHED = 20_000
+"""Characters of a line in which matches are marked."""
 
 MAX_WRAP = 12
 """Rows that one line may take unless it is selected."""
@@ -206,6 +215,19 @@ def _with_gutter(rows: list[Row], width: int, height: int, gutter: Gutter) -> li
     return out
 
 
+def find_matches(text: str, pattern: str) -> tuple[tuple[int, int], ...]:
+    """Where a search matches: a regular expression where it is one, else plain text; small letters match both cases."""
+    if not pattern:
+        return ()
+    flags = re.IGNORECASE if pattern == pattern.lower() else 0
+    try:
+        compiled = re.compile(pattern, flags)
+    except (re.error, OverflowError, RecursionError):
+        compiled = re.compile(re.escape(pattern), flags)
+    spans = (match.span() for match in compiled.finditer(text[:_SEARCHED]))
+    return tuple(islice(((start, end) for start, end in spans if end > start), 100))
+
+
 class LogPane(Instrument, can_focus=True):
     """Text of a log file. The log screen feeds it with the lines of its window."""
 
@@ -216,29 +238,44 @@ class LogPane(Instrument, can_focus=True):
         self._lines: Sequence[PaneLine] = ()
         self._selected: int | None = None
         self._gutter: Gutter | None = None
-        self._wrap = True
+        self._wrap = False
 
     def show(
         self,
-        lines: Sequence[PaneLine],
+        lines: Sequence[str | PaneLine],
         selected: int | None = None,
+        pattern: str = "",
+        column: int = 0,
+        *,
         gutter: Gutter | None = None,
-        wrap: bool = True,
+        wrap: bool = False,
     ) -> None:
-        """Shows lines from the top of the pane on; `selected` is an index into them."""
-        self._lines, self._selected, self._gutter, self._wrap = lines, selected, gutter, wrap
-        self.redraw()
+        """Shows lines from the top of the pane on.
 
-    def fitting(self, lines: Sequence[PaneLine], *, from_end: bool = False) -> int:
-        """How many of these lines fit into the pane, counted from the first or from the last one."""
-        width, height = self.size
-        used = count = 0
-        for line in reversed(lines) if from_end else lines:
-            used += line_height(line, lines, width, gutter=self._gutter is not None, wrap=self._wrap)
-            if used > height:
-                break
-            count += 1
-        return max(1, count) if lines else 0
+        Args:
+            lines: Plain texts, or lines with number, level and matches.
+            selected: Index of the selected line.
+            pattern: What is searched; its matches are marked in lines that carry none of their own.
+            column: First character shown of each line, for lines longer than the pane.
+            gutter: Where the pane stands in the file.
+            wrap: Long lines take more rows instead of being cut.
+        """
+        self._lines = [pane_line(line, pattern, column) for line in lines]
+        self._selected, self._gutter, self._wrap = selected, gutter, wrap
+        self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
         return draw_log_pane(self._lines, width, height, selected=self._selected, gutter=self._gutter, wrap=self._wrap)
+
+
+def pane_line(line: str | PaneLine, pattern: str = "", column: int = 0) -> PaneLine:
+    """A plain text as a line of the pane: its level guessed from its words, matches marked, cut on the left."""
+    if isinstance(line, str):
+        found = _LEVEL.search(line[:_LEVEL_WITHIN])
+        line = PaneLine(line, level=_LEVELS[found.group(1).upper()] if found else None)
+    if pattern and not line.matches:
+        line = replace(line, matches=find_matches(line.text, pattern))
+    if column > 0:
+        moved = tuple((start - column, end - column) for start, end in line.matches if end > column)
+        line = replace(line, text=line.text[column:], matches=moved)
+    return line
