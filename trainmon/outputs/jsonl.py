@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -51,7 +51,7 @@ def rfc3339(time: float) -> str | None:
     """Unix seconds as `2025-04-05T10:00:00.622Z`, rounded to milliseconds; None outside of the calendar."""
     try:
         milliseconds = round(time * 1000)
-        when = datetime.fromtimestamp(milliseconds // 1000, timezone.utc)
+        when = datetime.fromtimestamp(milliseconds // 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return None
     return f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"

@@ -16,7 +16,7 @@ _CODES = re.compile(
 )
 _CODES_TEXT = re.compile(_CODES.pattern.decode("latin-1"))
 
-_DROP: dict[int, str | None] = dict.fromkeys([*range(0x00, 0x20), *range(0x7F, 0xA0)])
+_DROP: dict[int, str | None] = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
 _DROP.update({0x09: " ", 0x0A: " ", 0x0D: " "})
 _BIDI = (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _DROP.update(dict.fromkeys([*_BIDI, *range(0xD800, 0xE000)], "\ufffd"))

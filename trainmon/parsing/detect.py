@@ -5,34 +5,21 @@ from __future__ import annotations
 import re
 
 LITERALS: tuple[bytes, ...] = (
-    b"loss", b"step", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Step", b"Iter", b"Loss", b"rror:", b"Traceback",
-    b"heckpoint", b"raining", b"FATAL", b"CRITICAL", b"valuat", b"=err", b"=warn", b"xception", b"\xe6\x8d\x9f\xe5\xa4\xb1",
-    b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a", b"NeMo ", b"atal error", b"CRIT",
+    b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback", b"heckpoint",
+    b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error", b": E ", b": W ", b": F ",
+    b"\xe6\x8d\x9f\xe5\xa4\xb1", b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a",
 )  # fmt: skip
-"""One of these stands on every line that can be a record (the last but three: the Chinese words for loss, error and warning)."""
+"""One of these stands on every line that can be a record, but for those that begin as `HEADS` (the last: Chinese for loss, error, warning)."""
 
-_GLOG = re.compile(rb"(?:\[?(?:rank|default)?\d*\]?:? ?\[?)*[WEF](?:\d{4} \d\d:|\d{4} 00:00:)|.{0,60}: [WEF] \S+\.cc:\d|\[[WEF] \S+\.(?:cpp|cc):\d")
+HEADS = frozenset(b"WEF[")
+"""First bytes of lines with a one-letter level (glog, absl, c10d)."""
 
-
-def can_matter(block: bytes) -> bool:
-    """False when no line of the block can be a record. Exact for a line; for a block it may be true without need."""
-    for literal in LITERALS:
-        if literal in block:
-            return True
-    return has_glog(block)
-
-
-def has_glog(block: bytes) -> bool:
-    """True when a line of the block may carry a one-letter level above I."""
-    return any(mark in block for mark in _GLOG_MARKS)
-
-
-_GLOG_MARKS = tuple(bytes([a, c]) for c in b"WEF" for a in b"\n\r[ ") + (b":W", b":E", b":F")
+_GLOG = re.compile(rb"(?:\[(?:rank|default)\d+\]:? ?)*\[?[WEF](?:\d{4} \d\d:| \S+\.(?:cpp|cc|cu|h):\d)")
 
 
 def glog_line(line: bytes) -> bool:
     """True when this line carries a one-letter level above I."""
-    return line[:1] in (b"W", b"E", b"F", b"[") and _GLOG.match(line) is not None or b": E " in line or b": W " in line or b": F " in line
+    return _GLOG.match(line) is not None
 
 
 _EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -58,7 +45,12 @@ def event(message: str) -> str | None:
 
 
 # Lines at level E that every healthy start of these libraries prints.
-_HARMLESS = ("Unable to register cuFFT factory", "Unable to register cuDNN factory", "Unable to register cuBLAS factory", "computation placer already registered")
+_HARMLESS = (
+    "Unable to register cuFFT factory",
+    "Unable to register cuDNN factory",
+    "Unable to register cuBLAS factory",
+    "computation placer already registered",
+)
 
 
 def harmless(message: str) -> bool:

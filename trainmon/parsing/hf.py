@@ -15,9 +15,13 @@ BAR = re.compile(
     r"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}(?P<percent>\d{1,3})%\|[^|\r\n]{0,400}\|\s*(?P<n>\d[\d,]*(?:\.\d+)?[kKMG]?)/(?P<total>\d[\d,]*(?:\.\d+)?[kKMG]?)"
     r"\s*\[(?P<inside>[^\]\r\n]{0,600})\]"
 )
-_BAR_BYTES = re.compile(rb"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}\d{1,3}%\|[^|\r\n]{0,1200}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*\[[^\]\r\n]{0,600}\]")
+_BAR_BYTES = re.compile(
+    rb"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}\d{1,3}%\|[^|\r\n]{0,1200}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*\[[^\]\r\n]{0,600}\]"
+)
 _NAMELESS = re.compile(rb"(?:\[[\w.:]+\]:?\s*)*(?:\d{1,5}: )?(?:Train(?:ing)?:?)?\s*$")
-PAIRS = re.compile(r"'((?:[^'\\]|\\.){1,200})':\s*(?:'((?:[^'\\]|\\.){0,500})'|\"([^\"]{0,500})\"|([^,{}\[\]'\"]{1,100})|(\[[^\[\]]{0,2000}\]))")
+PAIRS = re.compile(
+    r"'((?:[^'\\]|\\.){1,200})':\s*(?:'((?:[^'\\]|\\.){0,500})'|\"([^\"]{0,500})\"|([^,{}\[\]'\"]{1,100})|(\[[^\[\]]{0,2000}\]))"
+)
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -52,7 +56,10 @@ def step_before(text: str) -> int | None:
 
 def believable(names: frozenset[str]) -> bool:
     """True for a dictionary that is a report of the training and no configuration."""
-    return any("loss" in name or name in ("reward", "step") or name.startswith("eval_") for name in names) or "train_runtime" in names
+    return (
+        any("loss" in name or name in ("reward", "step") or name.startswith("eval_") for name in names)
+        or "train_runtime" in names
+    )
 
 
 @dataclass(slots=True)

@@ -12,7 +12,24 @@ from trainmon.parsing.names import Slot, resolve
 from trainmon.parsing.plan import Plan, fill
 
 _CONTAINERS = frozenset(
-    "metadata metrics data extra scalars fields labels tags values logs stats attributes context record record_extra payload".split()
+    [
+        "metadata",
+        "metrics",
+        "data",
+        "extra",
+        "scalars",
+        "fields",
+        "labels",
+        "tags",
+        "values",
+        "logs",
+        "stats",
+        "attributes",
+        "context",
+        "record",
+        "record_extra",
+        "payload",
+    ]
 )
 _EVALUATION = ("eval", "val", "test")
 _MAX_PLANS = 512
@@ -73,7 +90,9 @@ class JsonEngine:
             self._plans.clear()
         here = set(keys)
         format_ = next((f for f in self._formats if here.issuperset(f.keys)), None)
-        nested = name is None and (any(type(v) is dict for v in found.values()) or ("event_type" in found and "key" in found))
+        nested = name is None and (
+            any(type(v) is dict for v in found.values()) or ("event_type" in found and "key" in found)
+        )
         plan = Plan(keys, format_.resolve if format_ else resolve)
         entry = (plan, name or (format_.name if format_ else "json"), nested)
         self._plans[keys] = entry

@@ -30,7 +30,9 @@ _WORDS = (
 )
 _SPACED = re.compile(rf"(?<![\w/.=-])({_WORDS})\s{{1,12}}[\[(]?\s*({_VALUE})(?![\w=])", re.IGNORECASE)
 _TRAILING = re.compile(rf"(?<![\w.])({_NUMBER}[kKM]?) (tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s)(?![\w:=])")
-_EQUALS = re.compile(r"([^\s=,|;(){}\[\]\"']+)\s?=\s?(\"[^\"]{0,2000}\"|'[^']{0,2000}'|\[[^\[\]]{0,500}\]|\w+\([^()]{0,200}\)|[^\s,|;]+)")
+_EQUALS = re.compile(
+    r"([^\s=,|;(){}\[\]\"']+)\s?=\s?(\"[^\"]{0,2000}\"|'[^']{0,2000}'|\[[^\[\]]{0,500}\]|\w+\([^()]{0,200}\)|[^\s,|;]+)"
+)
 _EVALUATION = re.compile(r"(?:\W*)(?:validat\w*|eval\w*|test(?:ing)?)\b(?! set up)", re.IGNORECASE)
 _STEPLESS = frozenset({"step", "total_steps", "epoch", "total_epochs"})
 _MAX_TEXT = 8192
@@ -76,7 +78,7 @@ def _trim(key: str) -> str:
 
 @lru_cache(maxsize=64)
 def _named(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{name.replace('_', '[_ ]')}\s*[:=]")
+    return re.compile(rf"(?<![A-Za-z]){name.replace('_', '[_ ]')}\s*[:=]")
 
 
 def named(name: str, text: str) -> bool:
@@ -84,8 +86,29 @@ def named(name: str, text: str) -> bool:
     return _named(name).search(text) is not None
 
 
+def _listed(text: str) -> dict[str, str] | None:
+    """` loss = 2.3, lr = 1e-05`: a plain list of pairs, which needs no regular expression; None for all else."""
+    out: dict[str, str] = {}
+    for part in text.split(", "):
+        key, equals, value = part.partition("=")
+        if not equals:
+            key, equals, value = part.partition(": ")
+        key = key.strip()
+        value = value.strip()
+        if not key.isidentifier() or value[:1] not in _DIGITS or not _PLAIN.isdisjoint(value):
+            return None
+        out.setdefault("step_time" if key == "time" else key, value)
+    return out
+
+
+_DIGITS = frozenset("0123456789-+.")
+_PLAIN = frozenset(" ,=:/()[]")
+
+
 def mixed_pairs(text: str) -> dict[str, str]:
     """Pairs of any of the spellings `name: 1`, `name = 1`, and of well-known names also `name 1` and `1 tok/s`."""
+    if (listed := _listed(text)) is not None:
+        return listed
     out: dict[str, str] = {}
     for key, value in _PAIR.findall(text):
         out.setdefault(_trim(key), value)
@@ -170,6 +193,8 @@ class PatternEngine:
 
     def generic(self, record: Record, text: str, start: int) -> str | None:
         """The fallback: a line counts as a record only when a step and a loss (or two other measurements) have numbers on it."""
+        if "tep" not in text and "ter" not in text and "poch" not in text and "步" not in text and "pdate" not in text:
+            return None
         pairs = mixed_pairs(text[start:])
         if len(pairs) < 2:
             return None

@@ -50,7 +50,7 @@ class Plan:
         has_level: True when one of the keys is a log level.
     """
 
-    __slots__ = ("slots", "steps", "kind", "roles", "has_level", "names")
+    __slots__ = ("has_level", "kind", "names", "roles", "slots", "steps")
 
     def __init__(self, keys: Sequence[str], resolve: Callable[[str], Slot]) -> None:
         slots = [resolve(key) for key in keys]
@@ -70,7 +70,9 @@ class Plan:
         # what the loop needs, flat: attribute look-ups cost more than the arithmetic
         self.steps = tuple((s.kind if s.factor == 1.0 or s.kind != NUMBER else MEMORY, s.name, s) for s in slots)
         self.names = frozenset(s.name for s in slots)
-        self.roles = tuple(k for k in keys if snake(k) in ("event", "split", "phase", "mode", "stage", "type", "prefix"))
+        self.roles = tuple(
+            k for k in keys if snake(k) in ("event", "split", "phase", "mode", "stage", "type", "prefix")
+        )
         self.has_level = any(s.kind == LEVEL for s in slots)
         self.kind = self._kind(frozenset(keys))
 
@@ -98,11 +100,11 @@ class Plan:
 def number_of(slot: Slot, value: object) -> float | None:
     """A value as a number in the unit of its slot; None when it says nothing."""
     if isinstance(value, str):
-        if value.strip().lower() in MISSING:
-            return None
         try:
             result = float(value)
         except ValueError:
+            if value.strip().lower() in MISSING:
+                return None
             found = quantity(value)
             if found is None:
                 return None
@@ -133,9 +135,7 @@ def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
     """Put the values of one line where the plan says; what is missing or malformed is left out."""
     values, extra = record.values, record.extra
     for (kind, name, slot), value in zip(plan.steps, given):
-        if kind == NUMBER and type(value) is float:
-            values[name] = value
-        elif kind == WHOLE and type(value) is int:
+        if (kind == NUMBER and type(value) is float) or (kind == WHOLE and type(value) is int):
             values[name] = value
         elif value is None:
             continue
@@ -153,13 +153,10 @@ def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
                 continue
             if number is None:
                 continue
-            if kind == INVERSE:
-                if number > 0:
-                    values[name] = 1.0 / number
-            elif slot.measured:
+            if kind != INVERSE:
                 values[name] = number
-            else:
-                extra[name] = number
+            elif number > 0:
+                values[name] = 1.0 / number
         else:
             _other(record, kind, name, value)
 

@@ -45,7 +45,9 @@ _TOKEN = re.compile(
 _SHOUTED = re.compile(r"[A-Z]+$|[\u4e00-\u9fff]+$")
 _SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)")
 _SKIP = re.compile(r"[\s|>\-—–]*")
-_LOGGER = re.compile(r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )")
+_LOGGER = re.compile(
+    r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )"
+)
 _QUIET_ERROR = re.compile(r"(?:(?:[\w.-]+: )?(?:fatal )?error|Error|FATAL ERROR|fatal): ")
 
 
@@ -182,7 +184,9 @@ def _without_year(prefix: Prefix, month: int, day: int, of_day: str, mtime: floa
 
 # ---------------------------------------------------------------- the file's name
 
-_NODE_NAME = re.compile(r"(?:^|[^A-Za-z])((?:worker|node|host|machine|trainer|pod|server)[-_.]?\d+)(?![\d.]*[A-Za-z]*\d*py)", re.IGNORECASE)
+_NODE_NAME = re.compile(
+    r"(?:^|[^A-Za-z])((?:worker|node|host|machine|trainer|pod|server)[-_.]?\d+)(?![\d.]*[A-Za-z]*\d*py)", re.IGNORECASE
+)
 _RANK_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_.:]?(\d+)", re.IGNORECASE)
 _LOCAL_NAME = re.compile(r"local[-_]?rank[-_.:]?(\d+)", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_\d+/(\d+)/(?:stdout|stderr)\.log$")

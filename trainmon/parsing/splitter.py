@@ -16,7 +16,7 @@ class Splitter:
         holes: NUL bytes taken out (a hole that a crashed machine or a truncated file left).
     """
 
-    __slots__ = ("rest", "skipping", "cut", "holes")
+    __slots__ = ("cut", "holes", "rest", "skipping")
 
     def __init__(self) -> None:
         self.rest = b""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import calendar
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 _ISO = re.compile(
     r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)[T ](\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?\s*(Z|UTC|[+-]\d\d:?\d\d)?", re.IGNORECASE
 )
-_UTC = timezone.utc
+_UTC = UTC
+_START = datetime(1970, 1, 1)
 _MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
 
 
@@ -21,7 +22,7 @@ def iso(text: str) -> float | None:
         return _loose(text)
     if len(text) < 16 or text[4] != "-":
         return None
-    return (when if when.tzinfo is not None else when.replace(tzinfo=_UTC)).timestamp()
+    return (when - _START).total_seconds() if when.tzinfo is None else when.timestamp()
 
 
 def _loose(text: str) -> float | None:
@@ -30,7 +31,9 @@ def _loose(text: str) -> float | None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     try:
-        when = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second) % 60, tzinfo=_UTC).timestamp()
+        when = datetime(
+            int(year), int(month), int(day), int(hour), int(minute), int(second) % 60, tzinfo=_UTC
+        ).timestamp()
     except ValueError:
         return None
     if fraction:

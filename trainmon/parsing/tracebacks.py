@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 HEADS = ("Traceback (most recent call last)", "Exception Group Traceback (most recent call last)")
 _LAST = re.compile(r"[A-Za-z_][\w.]*(?:\[[\w., ]+\])?(?::(?:\s|$)|$)")
-_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Expired|Killed|Abort\w*|Iteration)\b")
+_NAME = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Expired|Killed|Abort\w*|Iteration)\b"
+)
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r'\s*(?:>\s)?File "([^"]{1,300})", line (\d+)(?:, in (.{1,100}))?')
 _MAX_LINES = 400

@@ -24,7 +24,14 @@ _TIME = {
     "m": 60.0, "min": 60.0, "mins": 60.0, "minutes": 60.0, "h": 3600.0, "hr": 3600.0, "hours": 3600.0,
 }  # fmt: skip
 _COUNT = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
-UNITS: dict[str, dict[str, float]] = {"memory": _MEMORY, "time": _TIME, "count": _COUNT, "percent": {}, "plain": {}, "tflops": {}}
+UNITS: dict[str, dict[str, float]] = {
+    "memory": _MEMORY,
+    "time": _TIME,
+    "count": _COUNT,
+    "percent": {},
+    "plain": {},
+    "tflops": {},
+}
 """Dimension -> unit (lower case) -> factor to the contract's unit (MiB, seconds, one)."""
 
 
