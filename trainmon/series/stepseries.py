@@ -104,7 +104,7 @@ class StepSeries:
         x = self._x
         n = len(x)
         if not n or step > x[-1]:
-            self._insert(n, step, value)
+            self._append(n, step, value)
             return
         if step == x[-1]:
             i = n - 1
@@ -114,6 +114,24 @@ class StepSeries:
                 self._insert(i + 1, step, value)
                 return
         self._merge_into(i, step, value)
+
+    def _append(self, n: int, step: int, value: float) -> None:
+        """The usual case of `_insert`: a step that is new."""
+        self._x.append(float(step))
+        self._lo.append(value)
+        self._mid.append(value)
+        self._hi.append(value)
+        self._n.append(1.0)
+        self._w.append(1.0)
+        if n < self._dirty:
+            self._dirty = n
+        if step >= self._floor:
+            self._open[step] = array("d", (value,))
+            self._open_values += 1
+            if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
+                self._freeze()
+        if n >= self._limit:
+            self._compact()
 
     def _insert(self, i: int, step: int, value: float) -> None:
         for column, item in ((self._x, float(step)), (self._lo, value), (self._mid, value), (self._hi, value)):

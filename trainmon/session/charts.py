@@ -39,6 +39,8 @@ class ChartBuilder:
     def __init__(self) -> None:
         self._views: dict[str, tuple[tuple[object, ...], ChartView]] = {}
         self._others_at = -math.inf
+        self.behind = False
+        """Some chart that no overview shows is older than its series."""
 
     def charts(self, run: RunState, now: float, gaps: tuple[float, ...]) -> tuple[ChartView, ...]:
         """All charts, loss and learning rate first.
@@ -51,6 +53,7 @@ class ChartBuilder:
         others = not 0.0 <= now - self._others_at < _OTHERS_EVERY_S
         if others:
             self._others_at = now
+        self.behind = False
         views = []
         for key in run.metrics.order():
             cached = self._views.get(key)
@@ -58,6 +61,7 @@ class ChartBuilder:
             if series is None:
                 continue
             if cached is not None and cached[0][0] is series and not others and key not in _FIRST:
+                self.behind = self.behind or cached[0][1] != series.version
                 views.append(cached[1])
                 continue
             state = (series, series.version, gaps, stale)

@@ -39,6 +39,9 @@ JOINED_FRESH_S = 60.0
 _TAILS = 2 << 20
 _TAIL_MIN = 16 << 10
 """Bytes of all tails, and at least of each, that make the first picture."""
+_ENDS_WORTH = 128 << 10
+_ENDS_FILES = 16
+"""From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _SPEAKER_S = 10.0
 _MAX_MISSING = 4096
 HISTORY_WORTH = 1 << 20
@@ -172,7 +175,8 @@ class Engine:
         file.ahead_generation = event.generation
         when = file.heard or self.clock.now()
         head = parser.feed(event.head, 0)
-        self.glimpse.feed(file, head, when, live=False, detect=False)
+        if not file.records:  # else the copy has them
+            self.glimpse.feed(file, head, when, live=False, detect=False)
         self.glimpse.leap(file)
         steps = [step for record in head if isinstance(step := record.values.get("step"), int)]
         if steps:
@@ -216,6 +220,8 @@ class Engine:
             self._spoke(file, now if file.live or file.fresh else min(event.mtime, now))
         if file.id in self._past:
             self._past.add(event, min(event.mtime, now))
+            if event.offset + len(event.data) >= event.size:
+                self._look_at_ends(file, event)
             return
         data = event.data
         for run in self._runs():
@@ -229,6 +235,14 @@ class Engine:
                 self.breathe()
         self._pending.add(file.id)
         self._dirty("counts")
+
+    def _look_at_ends(self, file: SourceFile, event: Data) -> None:
+        """A file of middle size waits here as a whole: show its end before it is parsed."""
+        if file.glimpsed or event.size < _ENDS_WORTH or len(self.files) > _ENDS_FILES:
+            return
+        ends = self._past.ends(file.id, _TAIL_MIN, _ENDS_WORTH // 2)
+        if ends is not None and ends[2] > len(ends[0]):
+            self._glimpse(Glimpse(file.id, event.generation, *ends, event.size))
 
     def _parse_past(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
         self.breathe()

@@ -9,7 +9,14 @@ from trainmon.session.wording import coarse, finite, natural
 from trainmon.snapshot import GpuPanel, GpuRow, Health
 
 MAX_GPUS = 16_384
-_KEYS = ("gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb")
+_KEYS = frozenset({"gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb"})
+_SLOTS = (
+    ("gpu_memory_mb", "memory"),
+    ("gpu_utilization", "util"),
+    ("gpu_memory_total_mb", "total"),
+    ("gpu_temperature_c", "temperature"),
+    ("gpu_power_w", "power"),
+)
 _WARN, _CRITICAL = 0.90, 0.95
 
 
@@ -45,7 +52,7 @@ class GpuBook:
             heard: When it was written, as far as is known: Unix seconds.
         """
         values = record.values
-        if not any(key in values for key in _KEYS):
+        if _KEYS.isdisjoint(values):
             return False
         index = record.gpu if record.gpu is not None else record.local_rank
         if index is None:
@@ -57,12 +64,15 @@ class GpuBook:
                 return True
             gpu = self._gpus[key] = _Gpu(node, index)
             self._by_node.setdefault(node, []).append(gpu)
-        gpu.util = _or(values.get("gpu_utilization"), gpu.util)
-        gpu.memory = _or(values.get("gpu_memory_mb"), gpu.memory)
-        gpu.total = _or(values.get("gpu_memory_total_mb"), gpu.total)
-        gpu.temperature = _or(values.get("gpu_temperature_c"), gpu.temperature)
-        gpu.power = _or(values.get("gpu_power_w"), gpu.power)
-        gpu.clock = _or(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")), gpu.clock)
+        for name, slot in _SLOTS:
+            if name in values:
+                number = finite(values[name])
+                if number is not None:
+                    setattr(gpu, slot, number)
+        if record.extra:
+            clock = finite(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")))
+            if clock is not None:
+                gpu.clock = clock
         if self.newest is not None and heard > self.newest:
             gap = heard - self.newest
             self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
@@ -117,8 +127,3 @@ def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health]) -> GpuRow:
     return GpuRow(
         gpu.node, gpu.index, gpu.util, gpu.memory, gpu.total, gpu.temperature, gpu.power, gpu.clock, health, word
     )
-
-
-def _or(value: object, before: float | None) -> float | None:
-    number = finite(value)
-    return before if number is None else number

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainmon.model import Record
-from trainmon.series.stepseries import StepSeries
-from trainmon.session.wording import number
+from trainmon.series.stepseries import POINTS, StepSeries
 
 MAX_NAMES = 200
+POINTS_OTHER = 1024
+"""Points of a series that no overview draws large."""
+_MAIN = frozenset({"loss", "learning_rate"})
 _NO_METRIC = frozenset(
     {
         "step", "total_steps", "epoch_step", "steps_per_epoch", "total_epochs", "iter", "total_iters", "rank",
@@ -74,7 +76,6 @@ class MetricBook:
 
     def __init__(self) -> None:
         self._series: dict[str, StepSeries] = {}
-        self.changed: set[str] = set()
         self.left_out = 0
 
     def __contains__(self, key: str) -> bool:
@@ -97,23 +98,25 @@ class MetricBook:
         for key, value in record.values.items():
             if key not in _NO_METRIC:
                 self.add(key, step, member, value)
-        for key, value in record.extra.items():
-            if key not in _NO_METRIC:
-                self.add(key, step, member, value)
+        if record.extra:
+            for key, value in record.extra.items():
+                if key not in _NO_METRIC:
+                    self.add(key, step, member, value)
 
     def add(self, key: str, step: int, member: str, value: object) -> None:
         """Feed one number; texts are passed over."""
-        found = number(value)
-        if found is None:
-            return
+        kind = type(value)
+        if kind is not float:
+            if kind is not int:
+                return
+            value = float(value)  # type: ignore[arg-type]
         series = self._series.get(key)
         if series is None:
             if len(self._series) >= MAX_NAMES:
                 self.left_out += 1
                 return
-            series = self._series[key] = StepSeries()
-        series.add(step, member, found)
-        self.changed.add(key)
+            series = self._series[key] = StepSeries(POINTS if key in _MAIN else POINTS_OTHER)
+        series.add(step, member, value)  # type: ignore[arg-type]
 
     def order(self) -> list[str]:
         """Names for the charts: loss, learning rate, then the others by name."""

@@ -75,8 +75,7 @@ class NodeState:
         "heard",
         "loss",
         "memory_mb",
-        "memory_total_mb",
-        "name",
+                "name",
         "own_from_log",
         "own_s",
         "said",
@@ -101,7 +100,6 @@ class NodeState:
         self.step_time: float | None = None
         self.wait_s: float | None = None
         self.memory_mb: float | None = None
-        self.memory_total_mb: float | None = None
         self.temperature_c: float | None = None
         self.heard = 0.0
         self.said: float | None = None
@@ -137,16 +135,13 @@ class NodeState:
         values, extra = record.values, record.extra
         if record.time is not None and (self.said is None or record.time > self.said):
             self.said = record.time
-        memory = finite(values.get("gpu_memory_mb"))
-        if memory is not None:
-            self.memory_mb = memory
+        if "gpu_memory_mb" in values:
+            self.memory_mb = _or(values["gpu_memory_mb"], self.memory_mb)
             self.telemetry = True
-        total = finite(values.get("gpu_memory_total_mb"))
-        if total is not None and total > 0:
-            self.memory_total_mb = total
-        temperature = finite(values.get("gpu_temperature_c"))
-        if temperature is not None:
-            self.temperature_c = temperature
+        if "gpu_temperature_c" in values:
+            self.temperature_c = _or(values["gpu_temperature_c"], self.temperature_c)
+            self.telemetry = True
+        if "gpu_utilization" in values:
             self.telemetry = True
         if record.kind not in ("metrics", "eval"):
             return False
@@ -182,13 +177,13 @@ class NodeState:
         self._pace.push((time - last[0]) / (step - last[1]))
 
     def _note_own(self, values: dict[str, float | int | str], extra: dict[str, float | int | str], fresh: bool) -> None:
-        whole = finite(values.get("step_time_s"))
-        wait = finite(values.get("comm_time_s"))
+        whole = finite(values["step_time_s"]) if "step_time_s" in values else None
+        wait = finite(values["comm_time_s"]) if "comm_time_s" in values else None
         if wait is not None:
             self.wait_s = wait
         if whole is not None and whole > 0:
             self.step_time = whole
-        own = finite(extra.get("compute_time_s"))
+        own = finite(extra["compute_time_s"]) if "compute_time_s" in extra else None
         if own is None and whole is not None:
             own = whole - wait if wait is not None and 0 <= wait < whole else whole
         if own is None:
@@ -208,6 +203,11 @@ class NodeState:
         elif self.own_s is None or own > self.own_s:
             self._own.replace_last(own)
             self.own_s = own
+
+
+def _or(value: object, before: float | None) -> float | None:
+    found = finite(value)
+    return before if found is None else found
 
 
 class NodeBook:

@@ -77,7 +77,10 @@ class Publisher:
 
     def _make_charts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         gaps = tuple(float(step) for step in sorted(self._engine.gap_steps))
-        return self._charts.charts(run, now, gaps)
+        charts = self._charts.charts(run, now, gaps)
+        if self._charts.behind:
+            run.dirty.add("charts")
+        return charts
 
     def _make_spans(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return spans(run)

@@ -93,6 +93,26 @@ class Weaver:
             self._dry.discard(piece.source)
             self._fill(lane)
 
+    def ends(self, source: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
+        """Whole lines of both ends of what waits of a file, and the offset of the second; None when its start is gone.
+
+        Args:
+            head, tail: How many bytes of each, at most.
+        """
+        pieces = [piece for piece in self._lanes[source].pieces if isinstance(piece, Data)]
+        if not pieces or pieces[0].offset:
+            return None
+        first = pieces[0].data[:head]
+        last = b""
+        for piece in reversed(pieces):
+            last = piece.data + last
+            if len(last) >= tail:
+                break
+        end = pieces[-1].offset + len(pieces[-1].data)
+        last = last[-tail:]
+        last = last[last.find(b"\n") + 1 :]
+        return first[: first.rfind(b"\n") + 1], last, end - len(last)
+
     def close(self, source: int) -> None:
         """No more will come of this file's past."""
         lane = self._lanes.get(source)
