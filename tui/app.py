@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.events import AppBlur, AppFocus
 from textual.timer import Timer
 
@@ -58,7 +58,7 @@ class TrainmonApp(App[int], inherit_bindings=False):
     Screen { background: ansi_default; color: ansi_default; overflow: hidden; }
     Instrument { width: 100%; height: 100%; }
     """
-    BINDINGS = [Binding("ctrl+c", "quit_now", "quit at once", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit_now", "quit at once", show=False, priority=True)]
 
     def __init__(
         self,

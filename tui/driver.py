@@ -27,7 +27,9 @@ CLOSING_S = 0.3
 class TtyDriver(LinuxDriver):
     """See the module. One for each app; the descriptors live as long as the process."""
 
-    def __init__(self, app: Any, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, app: Any, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         fd = screen_fd()
         self.tty = TtyFile(2 if fd is None else fd)
@@ -49,7 +51,7 @@ class TtyDriver(LinuxDriver):
         """Enter the alternate screen, raw keys and the modes Textual wants."""
         self._wake = os.pipe()
         self.tty.deadline = None
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         try:
             self._raw = termios.tcgetattr(self.fileno)
         except (termios.error, OSError):
@@ -123,7 +125,7 @@ class TtyDriver(LinuxDriver):
             self.run_input_thread()
         except OSError:
             self._hung_up()
-        except BaseException as error:
+        except Exception as error:
             self._loop.call_soon_threadsafe(self._app._handle_exception, error)
 
     def _hung_up(self) -> None:

@@ -11,20 +11,20 @@ from trainmon.snapshot import Snapshot
 from trainmon.tui import keys
 from trainmon.tui.layout import Rect
 from trainmon.tui.page import Behind, TextBody
-from trainmon.widgets.cells import Pen, Row, width_of
+from trainmon.widgets.cells import Pen, Row, fit
 from trainmon.widgets.parts import heading
 
 SIGNS: tuple[tuple[str, str, str], ...] = (
     ("●", "ok", "ok, planned event"),
-    ("▲", "warning", "warning: slower, close to a limit; beside a number a trend"),
+    ("▲", "warning", "warning: slower, near a limit"),
     ("✗", "critical", "critical, failed"),
     ("○", "muted", "silent, stale or waiting"),
     ("◌", "muted", "expected, not there yet"),
     ("■", "ok", "a healthy node in the strip"),
     ("↳", "muted", "consequence of the error above"),
     ("→", "accent", "what to do; what it leads to"),
-    ("×", "critical", "NaN or infinity, on a chart's axis"),
-    ("≥", "text", "at least: history is still being read"),
+    ("×", "critical", "NaN or infinity, on an axis"),
+    ("≥", "text", "at least: still being read"),
     ("–", "muted", "no value"),
 )
 """Sign, its token, what it means."""
@@ -32,15 +32,19 @@ SIGNS: tuple[tuple[str, str, str], ...] = (
 Entry = tuple[str, str, str]
 
 
-def sections() -> list[tuple[str, list[Entry]]]:
+def sections(enter: str = "⏎") -> list[tuple[str, list[Entry]]]:
     """Headings with their rows: (keys as printed, token, what they do)."""
     out: list[tuple[str, list[Entry]]] = []
     for group in keys.GROUPS:
-        rows = [(key.shown, "accent+bold", key.help) for key in keys.KEYS if key.group == group]
+        rows: list[Entry] = []
+        for key in keys.KEYS:
+            if key.group == group and key.help:
+                rows.append((key.shown.replace("⏎", enter), "accent+bold", key.help))
+            elif key.group == group:
+                rows[-1] = (f"{rows[-1][0]} {key.shown}", *rows[-1][1:])
         out.append((group, rows))
-        if group == "move":
-            out.append(("signs", list(SIGNS)))
     out.append(("by name, behind :", [(name, "accent+bold", what) for name, _, what in keys.COMMANDS]))
+    out.insert(2, ("signs", list(SIGNS)))
     return out
 
 
@@ -55,10 +59,10 @@ def _block(title: str, entries: list[Entry], width: int) -> list[Row]:
     return rows
 
 
-def help_rows(width: int, wanted: str = "") -> list[Row]:
+def help_rows(width: int, wanted: str = "", enter: str = "⏎") -> list[Row]:
     """The page for a width; with `wanted` only the rows that hold it."""
     chosen = []
-    for title, entries in sections():
+    for title, entries in sections(enter):
         kept = [row for row in entries if wanted.lower() in f"{row[0]} {row[2]} {title}".lower()]
         if kept:
             chosen.append((title, kept))
@@ -72,18 +76,15 @@ def help_rows(width: int, wanted: str = "") -> list[Row]:
             rows += [*_block(title, entries, width), []]
         return rows[:-1]
     half = width // 2
-    total = sum(len(entries) + 2 for _, entries in chosen)
-    left: list[Row] = []
-    right: list[Row] = []
-    for title, entries in chosen:
-        side = left if len(left) + (len(entries) + 2) // 2 <= total // 2 and not right else right
-        side += [*_block(title, entries, half), []]
+    # Two columns, in the order of reading, as even as whole sections allow.
+    heights = [len(entries) + 2 for _, entries in chosen]
+    cut = min(range(len(chosen) + 1), key=lambda n: max(sum(heights[:n]), sum(heights[n:])))
+    left = [row for title, entries in chosen[:cut] for row in [*_block(title, entries, half), []]]
+    right = [row for title, entries in chosen[cut:] for row in [*_block(title, entries, width - half), []]]
     rows = []
     for y in range(max(len(left), len(right)) - 1):
-        first = left[y] if y < len(left) else []
-        second = right[y] if y < len(right) else []
-        gap = half - sum(width_of(text) for text, _ in first)
-        rows.append([*first, (" " * max(0, gap), ""), *second])
+        first = fit(left[y] if y < len(left) else [], half)
+        rows.append([*first, *(right[y] if y < len(right) else [])])
     return rows
 
 
@@ -124,7 +125,7 @@ class HelpPage(Behind):
         """Show only what holds the text."""
         self.wanted = wanted
         self.body.top = 0
-        self.body.show(lambda width: help_rows(width, wanted))
+        self.body.show(lambda width: help_rows(width, wanted, self.body.enter))
         self.show_footer()
 
     def move(self, rows: int) -> None:

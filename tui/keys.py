@@ -34,7 +34,7 @@ class Key:
         shown: How they are printed in footer and help.
         action: `action_<name>` of the page, without arguments.
         name: What one types after `:`; empty for keys that only move.
-        help: What they do, for the help page.
+        help: What they do, for the help page; empty where it stands in the row before (next, previous).
         group: Section of the help page.
         label: Word in the footer; empty when it is not shown there.
         pages: Where it works.
@@ -54,66 +54,60 @@ class Key:
 
 _OVERVIEW = frozenset({OVERVIEW})
 _LOG = frozenset({LOG})
-_MOVES = frozenset({OVERVIEW, WHY, LOG, LIST, HELP})
 _SEARCHED = frozenset({OVERVIEW, LOG, HELP, LIST})
 _TOLD = frozenset({OVERVIEW, WHY, LOG})
 
-GROUPS = ("everywhere", "move", "go to", "find", "log", "alerts")
-"""Sections of the help page, in its order; the signs follow after "move"."""
+GROUPS = ("everywhere", "move", "go to", "find", "alerts")
+"""Sections of the help page, in its order."""
 
 KEYS: tuple[Key, ...] = (
-    Key(("question_mark",), "?", "help", "help", "this page", "everywhere", "help", rank=0),
+    Key(("question_mark",), "?", "help", "help", "this page", "everywhere", "help", rank=2),
     Key(("q",), "q", "back", "quit", "back; on the overview quit", "everywhere", "quit", rank=99),
-    Key(("escape",), "Esc", "leave", "", "back, never quits", "everywhere", "back",
-        frozenset({WHY, LOG, LIST, HELP}) | _OVERVIEW, 1),
+    Key(("escape",), "Esc", "leave", "", "back, never quits", "everywhere", "back", rank=1),
     Key(("ctrl+c",), "^C", "quit_now", "", "quit at once", "everywhere"),
-    Key(("tab",), "Tab", "next_panel", "next panel", "next panel", "everywhere", "panel", _OVERVIEW, 21),
-    Key(("shift+tab",), "Shift-Tab", "previous_panel", "previous panel", "previous panel", "everywhere",
-        pages=_OVERVIEW),
-    Key(("enter",), "⏎", "open", "open", "open what is selected; an alert's why", "everywhere", "open",
+    Key(("tab",), "Tab", "next_panel", "next panel", "next, previous panel", "everywhere", "panel", _OVERVIEW, 21),
+    Key(("shift+tab",), "Shift-Tab", "previous_panel", "previous panel", "", "everywhere", pages=_OVERVIEW),
+    Key(("enter",), "⏎", "open", "open", "open what is selected", "everywhere", "open",
         frozenset({OVERVIEW, WHY, LIST}), 22),
-    Key(("z",), "z", "zoom", "maximise", "this panel full screen, and back", "everywhere", "full",
-        _OVERVIEW, 40),
+    Key(("z",), "z", "zoom", "maximise", "panel full screen, and back", "everywhere", "full", _OVERVIEW, 40),
     Key(("colon",), ":", "palette", "", "every action by name", "everywhere", "command", rank=45),
-    Key(("p",), "p", "pause", "pause", "hold the picture, not the reading", "everywhere", "pause", _TOLD, 36),
-    Key(("y",), "y", "copy", "copy", "copy what is selected (terminal clipboard, and a file)", "everywhere", "copy",
+    Key(("p",), "p", "pause", "pause", "hold the screen, not the reading", "everywhere", "pause", _TOLD, 36),
+    Key(("y",), "y", "copy", "copy", "copy as text, also to a file", "everywhere", "copy",
         frozenset({OVERVIEW, WHY, LOG, LIST}), 41),
     Key(("ctrl+l",), "^L", "redraw", "redraw", "draw everything anew", "everywhere"),
-    Key(("f2",), "F2", "mouse", "mouse", "mouse on or off", "everywhere"),
-    Key(("up", "k"), "↑ k", "up", "", "row up", "move", pages=_MOVES),
-    Key(("down", "j"), "↓ j", "down", "", "row down", "move", pages=_MOVES),
-    Key(("left", "h"), "← h", "left", "", "to the left in long lines", "move", pages=_LOG),
-    Key(("right", "l"), "→ l", "right", "", "to the right in long lines", "move", pages=_LOG),
-    Key(("pageup", "b"), "PgUp b", "page_up", "", "page up", "move", pages=_MOVES),
-    Key(("pagedown", "space"), "PgDn space", "page_down", "", "page down", "move", pages=_MOVES),
-    Key(("ctrl+u",), "^U", "half_up", "", "half a page up", "move", pages=_MOVES),
-    Key(("ctrl+d",), "^D", "half_down", "", "half a page down", "move", pages=_MOVES),
-    Key(("g", "home"), "g Home", "first", "", "first", "move", pages=_MOVES),
-    Key(("G", "end"), "G End", "last", "", "last", "move", pages=_MOVES),
-    Key(("left_square_bracket",), "[", "previous_one", "previous node", "previous node, alert or file", "move",
+    Key(("f2",), "F2", "mouse", "mouse", "mouse on or off, also :mouse", "everywhere"),
+    Key(("up", "k"), "↑ k", "up", "", "row up, down", "move"),
+    Key(("down", "j"), "↓ j", "down", "", "", "move"),
+    Key(("left", "h"), "← h", "left", "", "sideways in long lines", "move", pages=_LOG),
+    Key(("right", "l"), "→ l", "right", "", "", "move", pages=_LOG),
+    Key(("pageup", "b"), "PgUp b", "page_up", "", "page up, down", "move"),
+    Key(("pagedown", "space"), "PgDn space", "page_down", "", "", "move"),
+    Key(("ctrl+u",), "^U", "half_up", "", "half a page up, down", "move"),
+    Key(("ctrl+d",), "^D", "half_down", "", "", "move"),
+    Key(("g", "home"), "g Home", "first", "", "first, last", "move"),
+    Key(("G", "end"), "G End", "last", "", "", "move"),
+    Key(("left_square_bracket",), "[", "previous_one", "previous node", "previous, next: node, alert, file", "move",
         pages=_TOLD),
-    Key(("right_square_bracket",), "]", "next_one", "next node", "next node, alert or file", "move", pages=_TOLD),
-    Key(("r",), "r", "pick", "pick a node", "pick a node by typing", "move", "node",
+    Key(("right_square_bracket",), "]", "next_one", "next node", "", "move", pages=_TOLD),
+    Key(("r",), "r", "pick", "pick a node", "pick a node or file by typing", "move", "node",
         frozenset({OVERVIEW, LOG}), 38),
     Key(("1",), "1", "overview", "overview", "overview", "go to"),
     Key(("2",), "2", "charts", "charts", "charts", "go to"),
-    Key(("3",), "3", "gpus", "GPUs", "GPUs", "go to", "GPUs", _OVERVIEW | {WHY, LOG, LIST, HELP}, 60),
-    Key(("4",), "4", "nodes", "nodes", "nodes", "go to", "nodes", _OVERVIEW | {WHY, LOG, LIST, HELP}, 31),
-    Key(("5",), "5", "errors", "errors and alerts", "errors and alerts", "go to", "errors",
-        _OVERVIEW | {WHY, LOG, LIST, HELP}, 30),
-    Key(("6",), "6", "log", "log", "log", "go to", "log", _OVERVIEW | {WHY, LOG, LIST, HELP}, 32),
+    Key(("3",), "3", "gpus", "GPUs", "GPUs", "go to", "GPUs", rank=60),
+    Key(("4",), "4", "nodes", "nodes", "nodes", "go to", "nodes", rank=31),
+    Key(("5",), "5", "errors", "errors and alerts", "errors and alerts", "go to", "errors", rank=30),
+    Key(("6",), "6", "log", "log", "log", "go to", "log", rank=32),
     Key(("0",), "0", "reset", "reset the layout", "everything as at the start", "go to", pages=_OVERVIEW),
-    Key(("slash",), "/", "search", "search", "search: the whole file, or this panel", "find", "search", _SEARCHED, 20),
-    Key(("n",), "n", "next_match", "next match", "next match", "find", "match", _SEARCHED, 33),
-    Key(("N",), "N", "previous_match", "previous match", "previous match", "find", pages=_SEARCHED),
-    Key(("e",), "e", "next_error", "next error", "next error", "find", "error", frozenset({OVERVIEW, LOG}), 34),
-    Key(("E",), "E", "previous_error", "previous error", "previous error", "find",
-        pages=frozenset({OVERVIEW, LOG})),
-    Key(("f",), "f", "follow", "follow", "follow the end on or off", "log", "follow", _LOG, 35),
-    Key(("t",), "t", "go_to", "go to line", "go to a line", "log", "line", _LOG, 37),
-    Key(("a",), "a", "acknowledge", "acknowledge", "acknowledge: seen, taken in hand", "alerts", "ack",
-        _TOLD, 42),
-    Key(("M",), "M", "mute", "mute", "mute until it resolves; again: unmute", "alerts", "mute", _TOLD, 39),
+    Key(("slash",), "/", "search", "search", "search the file or this panel", "find", "search", _SEARCHED, 20),
+    Key(("n",), "n", "next_match", "next match", "next, previous match", "find", "match", _SEARCHED, 33),
+    Key(("N",), "N", "previous_match", "previous match", "", "find", pages=_SEARCHED),
+    Key(("e",), "e", "next_error", "next error", "next, previous error", "find", "error",
+        frozenset({OVERVIEW, LOG}), 34),
+    Key(("E",), "E", "previous_error", "previous error", "", "find", pages=frozenset({OVERVIEW, LOG})),
+    Key(("f",), "f", "follow", "follow", "follow the end, on or off", "find", "follow", _LOG, 35),
+    Key(("t",), "t", "go_to", "go to line", "go to a line", "find", "line", _LOG, 37),
+    Key(("a",), "a", "acknowledge", "acknowledge", "acknowledge: seen, in hand", "alerts", "ack", _TOLD, 42),
+    Key(("M",), "M", "mute", "mute", "mute until it resolves; unmute", "alerts", "mute", _TOLD, 39),
 )  # fmt: skip
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -132,7 +126,7 @@ def bindings(page: str) -> list[Binding]:
     """Textual's bindings of a page."""
     from textual.binding import Binding
 
-    return [Binding(",".join(key.keys), key.action, key.help, show=False) for key in on_page(page)]
+    return [Binding(",".join(key.keys), key.action, key.name or key.action, show=False) for key in on_page(page)]
 
 
 def footer(page: str, **labels: str) -> list[tuple[str, str]]:
@@ -146,8 +140,8 @@ def footer(page: str, **labels: str) -> list[tuple[str, str]]:
 
 
 def commands(page: str) -> list[tuple[str, str, str]]:
-    """What the palette knows on a page: (name, action, what it does)."""
-    named = [(key.name, key.action, key.help) for key in on_page(page) if key.name]
+    """What the palette knows on a page: (name, action, its key or what it does)."""
+    named = [(key.name, key.action, key.shown) for key in on_page(page) if key.name]
     return [*named, *COMMANDS]
 
 

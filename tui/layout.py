@@ -13,9 +13,13 @@ from typing import NamedTuple
 NARROW = 60
 """Below this many columns the body is a list of facts, one a line."""
 SMALLEST = 40
-"""Below this many columns two facts share a line, and the strip of the alert has two rows."""
+"""Below this many columns two facts share a line, and the alert takes two rows."""
 LOW = 13
 """Below this many rows the body is the list of facts at any width."""
+HEADS_FROM = 92
+"""From here on the column heads of side-by-side tables have a row of their own."""
+SPARKS_FROM = 140
+"""From here on the numbers have sparklines under them."""
 CHART_MIN, CHART_FIRST, CHART_MAX = 5, 8, 15
 COUNTED = ("loss", "lr", "metrics", "gpus", "nodes", "errors", "events")
 """Panels that are named as hidden when they do not fit; the tail of the log only fills free rows."""
@@ -102,9 +106,13 @@ def _stack(width: int, rows: list[tuple[str, int]], top: int = 0) -> dict[str, R
 
 def _empty(width: int, height: int) -> Plan:
     footer = 1 if height >= 4 else 0
-    rows = [("status", 1), ("alert", 1 if height >= 3 else 0)]
-    body = height - sum(h for _, h in rows) - footer
-    return Plan(_stack(width, [*rows, ("sources", body), ("footer", footer)]))
+    alert = 1 if height >= 3 else 0
+    body = height - 1 - alert - footer
+    # What will stand there once there is something, in words, where there is room for it.
+    words = 9 if body >= 14 and width >= SMALLEST else 0
+    gap = 1 if words else 0
+    rows = [("status", 1), ("alert", alert), ("", gap), ("sources", min(body - gap, max(3, body - gap - words)))]
+    return Plan(_stack(width, [*rows, ("words", words), ("footer", footer)]))
 
 
 def _facts(width: int, height: int, facts: Facts) -> Plan:
@@ -112,22 +120,22 @@ def _facts(width: int, height: int, facts: Facts) -> Plan:
     small = width < SMALLEST
     alert = 0 if height < 2 else 2 if small and height >= 8 else 1
     footer = 1 if not small and height >= 6 else 0
-    last = 1 if not small and height >= 11 else 0
+    last = 1 if not small and height >= 12 else 0
     free = height - 1 - alert - footer - last
-    body = min(free, 5 if small else max(9 - last, 9 if height > 12 else 8))
+    body = min(free, 5 if small else 9)
     free -= body
-    band, tail = 0, 0
+    band, tail, gap = 0, 0, 0
     if free >= 4:
         gap = 1 if free >= 6 else 0
         band = min(free - gap, 8)
         tail = free - gap - band
         if tail < 3:
             band, tail = band + tail, 0
-        rows = [("", gap), ("errors" if facts.errors else "events", band), ("log", tail)]
     else:
-        rows = [("", free)]
-    head = [("status", 1), ("alert", alert), ("facts", body)]
-    places = _stack(width, [*head, *rows, ("last", last), ("footer", footer)])
+        body += free
+    rows = [("status", 1), ("alert", alert), ("facts", body), ("", gap)]
+    rows += [("errors" if facts.errors else "events", band), ("log", tail), ("last", last), ("footer", footer)]
+    places = _stack(width, rows)
     hidden: tuple[str, ...] = ()
     if width >= NARROW:
         hidden = tuple(n for n in COUNTED if n not in places and n != ("events" if facts.errors else "errors"))
@@ -175,13 +183,13 @@ class _Bands:
         self.width, self.height, self.facts = width, height, facts
         self.double = width >= 80
         self.band_name = "errors" if facts.errors else "events"
-        self.heads = 2 if width > 80 else 1
+        self.heads = 1 if self.double and width < HEADS_FROM else 2
         wanted = max(facts.gpus, facts.nodes, 2)
         self.rows = min(8, wanted) if self.double else min(4, max(facts.gpus, 1))
         self.node_rows = self.rows if self.double else min(4, max(facts.nodes, 1))
         self.gaps = 4 if height >= 30 else 0
         self.chart = CHART_FIRST if self.double else CHART_MIN
-        self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width > 80 else 1
+        self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width >= SPARKS_FROM else 1
         self.band = 3
         self.footer = self.last = 1
         self.tail = 0

@@ -67,7 +67,7 @@ class ListPage(Behind):
         labels = {"gpus": "", "nodes": "", "errors": "", "log": "", "next_match": ""}
         if self.what == "quarantine":
             labels |= {"open": ""}
-        return keys.footer(self.PAGE, **labels, back="back", leave="")
+        return keys.footer(self.PAGE, **labels, back="")
 
     def show(self, snapshot: Snapshot, changed: frozenset[str]) -> None:
         super().show(snapshot, changed)
@@ -102,7 +102,6 @@ class ListPage(Behind):
             chosen = getattr(self.sources, "current", None)
             return text_of(chosen) if chosen is not None else ("", "")
         lines = self.monitor.snapshot.quarantine
-        return f"{len(lines)} lines", "\n".join(f"{source}:{line}: {reason}: {text}" for source, line, reason, text in lines)
-
-
-
+        return f"{len(lines)} lines", "\n".join(
+            f"{source}:{line}: {reason}: {text}" for source, line, reason, text in lines
+        )

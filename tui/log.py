@@ -1,3 +1,456 @@
+"""The log page: one raw file, whole, however large: follow, scroll, search, jump between errors."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+from textual.screen import Screen
+from textual.widget import Widget
+
+from trainmon import units
+from trainmon.errors import TrainmonError
+from trainmon.snapshot import NodeView, Snapshot, SourceView
+from trainmon.tui import keys
+from trainmon.tui.layout import Rect
+from trainmon.tui.logview import Line, Window
 from trainmon.tui.page import Behind
-def likely_source(snapshot, screen): return None
-class LogPage(Behind): pass
+from trainmon.tui.rawlines import RawReader
+from trainmon.widgets.cells import Pen, Row, graphemes, width_of
+from trainmon.widgets.log_pane import Gutter, LogPane, PaneLine
+from trainmon.widgets.paint import Instrument
+
+ERRORS = (
+    r"(?:^|[^\w.])(?:ERROR|FATAL|CRITICAL|Error|E\d{4})(?:[^\w]|$)|\bTraceback \(most recent call last\)"
+    r"|\b[A-Za-z.]*(?:Error|Exception|Interrupt): |\bCUDA error\b|\bNCCL (?:WARN|error)|\bXid\b"
+    r"|\b(?:E_COMM|GLM)_[A-Z_]+|out of memory|[Ss]egmentation fault|\bSIG(?:TERM|KILL|ABRT|SEGV)\b"
+)
+"""What `e` and `E` stop at, beside the places that the engine knows: levels, tracebacks, exceptions, faults."""
+LEVEL = re.compile(
+    r"\b(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?)\b|\bTraceback \(most recent|\b[A-Z][A-Za-z.]*(?:Error|Exception): "
+)
+SIDE_STEP = 20
+"""Columns of one step to the side."""
+
+
+def likely_source(snapshot: Snapshot, screen: Screen[object]) -> int | None:
+    """The file that the user most probably means: of what is selected, else the one that spoke last."""
+    chosen = screen.current() if hasattr(screen, "current") else None
+    if isinstance(chosen, NodeView) and chosen.sources:
+        return chosen.sources[0]
+    source = getattr(chosen, "source", None)
+    if isinstance(source, int):
+        return source
+    if snapshot.tail:
+        return snapshot.tail[-1].source
+    if snapshot.last is not None:
+        return snapshot.last.source
+    return next((view.id for view in snapshot.sources if view.id is not None), None)
+
+
+class LogHead(Instrument):
+    """The row above the lines: file, place, what is searched, follow."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.left: Row = []
+        self.right: Row = []
+
+    def show(self, left: Row, right: Row) -> None:
+        """Spans for the left and the right edge."""
+        self.left, self.right = left, right
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        pen = Pen(width)
+        right = sum(width_of(text) for text, _ in self.right)
+        pen.spans(1, self.left, width - 1 - (right + 2 if right + 20 < width else 0))
+        if right + 20 < width:
+            pen.spans(width - 1 - right, self.right)
+        return [pen.row()]
+
+
+class LogPage(Behind):
+    """See the module.
+
+    Args:
+        source: Number of the file.
+        line, offset: Where to begin; None begins at the end and follows it.
+    """
+
+    PAGE = keys.LOG
+    BINDINGS = keys.bindings(keys.LOG)  # type: ignore[assignment]
+
+    def __init__(self, source: int, line: int | None = None, offset: int | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self.begin = (line, offset)
+        self.head = LogHead(id="head")
+        self.pane = LogPane(id="pane")
+        self.reader: RawReader | None = None
+        self.window: Window | None = None
+        self.told = ""
+        self.pattern = ""
+        self.column = 0
+        self.searching: float | None = None
+        self._jobs: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._search: asyncio.Task[None] | None = None
+        self._seen = -1
+
+    def parts(self) -> Iterator[Widget]:
+        yield from (self.crumbs, self.strip, self.head, self.pane)
+
+    def trail(self) -> list[str]:
+        view = self.view()
+        return ["log", view.name if view is not None else "?"]
+
+    def view(self) -> SourceView | None:
+        """What the session knows of the file."""
+        return next((view for view in self.monitor.snapshot.sources if view.id == self.source), None)
+
+    def body_places(self, width: int, top: int, height: int) -> dict[str, Rect]:
+        if height < 3:
+            return {"pane": Rect(0, top, width, height)}
+        gap = 1 if height > 30 else 0
+        return {"head": Rect(0, top + gap, width, 1), "pane": Rect(0, top + gap + 1, width, height - gap - 1)}
+
+    # ------------------------------------------------------------ life
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(self.work(), exit_on_error=False)
+        self.change_source(self.source, *self.begin)
+
+    def on_unmount(self) -> None:
+        """Let go of the file."""
+        self.cancel_search()
+        if self.reader is not None:
+            self.reader.close()
+
+    async def work(self) -> None:
+        """Moves run one behind the other; a file that cannot be read is said, not raised."""
+        while True:
+            job = await self._jobs.get()
+            try:
+                await job()
+            except (OSError, TrainmonError, ValueError) as error:
+                self.told = str(error)
+            self.draw_lines()
+
+    def do(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Queue a move."""
+        self._jobs.put_nowait(job)
+
+    def change_source(self, source: int, line: int | None = None, offset: int | None = None) -> None:
+        """Show another file, or another place of this one."""
+
+        async def begin() -> None:
+            if self.reader is None or source != self.source or self.window is None:
+                self.cancel_search()
+                if self.reader is not None:
+                    self.reader.close()
+                self.source, self.told, self.reader, self.window = source, "", None, None
+                self.reader = RawReader(self.monitor.session.open_log(source))
+                self.window = Window(self.reader, max(1, self.pane.size.height))
+            if offset is None and line is None:
+                await self.window.to_end()
+            else:
+                at = offset if offset is not None else await self.reader.offset_of(line or 1)
+                self.window.follow = False
+                await self.window.to_offset(at or 0)
+            self.column = 0
+            self.show_crumbs(self.monitor.snapshot)
+
+        self.do(begin)
+
+    def on_resize(self) -> None:
+        """The window has other rows."""
+
+        async def resize() -> None:
+            if self.window is not None:
+                await self.window.resize(max(1, self.pane.size.height))
+
+        self.call_after_refresh(self.do, resize)
+
+    # ------------------------------------------------------------ what is shown
+
+    def show(self, snapshot: Snapshot, changed: frozenset[str]) -> None:
+        super().show(snapshot, changed)
+        view = self.view()
+        size = view.size if view is not None else 0
+        if self.window is not None and (size != self._seen or "last" in changed) and self._jobs.empty():
+            self._seen = size
+            self.do(self.grow)
+
+    async def grow(self) -> None:
+        """Look whether lines came."""
+        if self.window is not None:
+            await self.window.refresh()
+
+    def show_paused(self, waiting: int) -> None:
+        self.draw_lines()
+
+    def draw_lines(self) -> None:
+        """Give the lines to the pane, and say where they are."""
+        window = self.window
+        if not self.is_mounted:
+            return
+        lines = window.lines if window is not None else []
+        self.pane.show(self.pane_lines(lines), window.at if window is not None else None, self.place_marks(), False)
+        self.head.show(*self.head_spans())
+
+    def pane_lines(self, lines: list[Line]) -> list[PaneLine]:
+        """Lines as the pane wants them: numbered where that is known, shifted, with what was searched marked."""
+        pattern = compile_pattern(self.pattern, words=True) if self.pattern else None
+        out = []
+        for line in lines:
+            text = line.text if not self.column else "".join(graphemes(line.text)[self.column :])
+            # A line of megabytes must not hold up the drawing of the others.
+            text = text[:4096]
+            matches = tuple(m.span() for m in pattern.finditer(text) if m.end() > m.start()) if pattern else ()
+            number = self.reader.number_of(line.offset) if self.reader is not None else None
+            out.append(PaneLine(text, number, level_of(line.text), matches=matches))
+        return out
+
+    def place_marks(self) -> Gutter | None:
+        """Where the window stands in the file, and where the errors are."""
+        window, view = self.window, self.view()
+        size = max(view.size if view is not None else 0, window.lines[-1].end if window and window.lines else 0)
+        if window is None or not window.lines or size <= 0:
+            return None
+        marks = tuple((at / size, "critical") for at in self.known_errors())
+        return Gutter(window.lines[0].offset / size, window.lines[-1].end / size, marks)
+
+    def head_spans(self) -> tuple[Row, Row]:
+        """Left: the file and the search; right: the place and whether the end is followed."""
+        view, window = self.view(), self.window
+        left: Row = [(view.name if view is not None else "", "strong")]
+        if view is not None and view.node and view.node != view.name:
+            left.append((f"  {view.node}", "muted"))
+        if self.told:
+            left.append((f"  {self.told}", "warning"))
+        if self.pattern:
+            left += [("   ", "text"), (f" / {self.pattern} ", "accent+selected")]
+        if self.searching is not None:
+            left.append((f"  searching {units.percent(self.searching * 100)} · Esc stops", "warning"))
+        right: Row = []
+        if window is not None and self.reader is not None and window.chosen is not None:
+            number = self.reader.number_of(window.chosen.offset)
+            total = f" of {units.count(view.lines)}" if view is not None and view.lines else ""
+            if number is not None:
+                right += [("line ", "muted"), (units.count(number), "strong"), (total, "muted")]
+            elif view is not None and view.size:
+                share = min(1.0, window.chosen.end / view.size)
+                right += [(units.percent(share * 100), "strong"), (f" of {units.file_size(view.size)}", "muted")]
+            right.append(("   ", "text"))
+        if window is not None:
+            right.append(("following", "muted") if window.follow else ("follow off", "warning"))
+        return left, right
+
+    def footer_keys(self) -> list[tuple[str, str]]:
+        return keys.footer(self.PAGE, gpus="", nodes="", errors="", log="", acknowledge="", mute="", back="")
+
+    # ------------------------------------------------------------ moving
+
+    def page_rows(self) -> int:
+        return max(1, self.pane.size.height - 1)
+
+    def move(self, rows: int) -> None:
+        async def go() -> None:
+            window = self.window
+            if window is None:
+                return
+            if rows <= -(10**12):
+                await window.to_start()
+            elif rows >= 10**12:
+                await window.to_end()
+            else:
+                await window.move(rows)
+
+        self.do(go)
+
+    def action_left(self) -> None:
+        self.column = max(0, self.column - SIDE_STEP)
+        self.draw_lines()
+
+    def action_right(self) -> None:
+        longest = max((width_of(line.text) for line in self.window.lines), default=0) if self.window else 0
+        self.column = min(self.column + SIDE_STEP, max(0, longest - SIDE_STEP))
+        self.draw_lines()
+
+    def action_follow(self) -> None:
+        async def toggle() -> None:
+            if self.window is not None:
+                self.window.follow = not self.window.follow
+                if self.window.follow:
+                    await self.window.to_end()
+
+        self.do(toggle)
+
+    def action_go_to(self) -> None:
+        def go(typed: str, _index: int | None) -> None:
+            digits = typed.replace(",", "").replace("_", "").strip()
+            if not digits.isdigit():
+                self.notice("a line number, please")
+                return
+
+            async def jump() -> None:
+                if self.window is None or self.reader is None:
+                    return
+                at = await self.reader.offset_of(int(digits))
+                self.window.follow = False
+                if at is None:
+                    await self.window.to_end()
+                    self.told = f"the file ends before line {int(digits):,}"
+                else:
+                    self.told = ""
+                    await self.window.to_offset(at)
+
+            self.do(jump)
+
+        self.ask("line", "Enter goes there · Esc", go)
+
+    def step_file(self, step: int) -> None:
+        """The next or previous file."""
+        known = [view.id for view in self.monitor.snapshot.sources if view.id is not None]
+        if len(known) < 2 or self.source not in known:
+            self.notice("there is no other file")
+            return
+        self.change_source(known[(known.index(self.source) + step) % len(known)])
+
+    def action_next_one(self) -> None:
+        self.step_file(1)
+
+    def action_previous_one(self) -> None:
+        self.step_file(-1)
+
+    def action_pick(self) -> None:
+        files = [view for view in self.monitor.snapshot.sources if view.id is not None]
+
+        def picked(_typed: str, index: int | None) -> None:
+            found = files[index].id if index is not None else None
+            if found is not None:
+                self.change_source(found)
+
+        self.ask(
+            "file", "Enter opens · Esc", picked, title="files", choices=[(v.name, v.node or v.word) for v in files]
+        )
+
+    # ------------------------------------------------------------ searching
+
+    def action_search(self) -> None:
+        def find(typed: str, _index: int | None) -> None:
+            self.pattern = typed
+            if typed:
+                self.find(typed, 1)
+            else:
+                self.draw_lines()
+
+        self.ask("/", "Enter searches the whole file · Esc", find, text=self.pattern)
+
+    def action_next_match(self) -> None:
+        self.find(self.pattern, 1) if self.pattern else self.action_search()
+
+    def action_previous_match(self) -> None:
+        self.find(self.pattern, -1) if self.pattern else self.action_search()
+
+    def action_next_error(self) -> None:
+        self.find(None, 1)
+
+    def action_previous_error(self) -> None:
+        self.find(None, -1)
+
+    def find(self, pattern: str | None, step: int) -> None:
+        """Search from the chosen line on, over the whole file; None finds errors."""
+        self.cancel_search()
+        self._search = asyncio.create_task(self.searched(pattern, step))
+
+    def cancel_search(self) -> None:
+        """Give up the search that runs."""
+        if self._search is not None and not self._search.done():
+            self._search.cancel()
+        self._search = None
+        self.searching = None
+
+    async def searched(self, pattern: str | None, step: int) -> None:
+        """The search itself, while keys go on working."""
+        window, reader = self.window, self.reader
+        chosen = window.chosen if window is not None else None
+        if window is None or reader is None or chosen is None:
+            return
+        compiled = compile_pattern(ERRORS if pattern is None else pattern, words=pattern is not None)
+        self.searching = 0.0
+        self.told = ""
+
+        def progress(share: float) -> None:
+            if self.searching is None or share - self.searching >= 0.01:
+                self.searching = share
+                self.head.show(*self.head_spans())
+
+        try:
+            found = await reader.find(compiled, chosen, step, progress)
+            if pattern is None:
+                found = nearest(found, self.known_errors(), chosen, step)
+            if found is None:
+                what = "error" if pattern is None else repr(pattern)
+                self.told = f"no {what} {'below' if step > 0 else 'above'}"
+            else:
+                window.follow = False
+                await window.to_offset(found)
+        except (OSError, TrainmonError, ValueError) as error:
+            self.told = str(error)
+        finally:
+            self.searching = None
+        self.draw_lines()
+
+    def known_errors(self) -> list[int]:
+        """Offsets of errors in this file that the engine knows."""
+        errors = self.monitor.snapshot.errors
+        return [error.offset for error in errors if error.source == self.source and error.offset is not None]
+
+    def action_leave(self) -> None:
+        if self.searching is not None:
+            self.cancel_search()
+            self.told = "search stopped"
+            self.draw_lines()
+        elif self.pattern:
+            self.pattern = ""
+            self.draw_lines()
+        else:
+            super().action_leave()
+
+    def copied(self) -> tuple[str, str]:
+        chosen: Line | None = self.window.chosen if self.window is not None else None
+        return ("line", chosen.text) if chosen is not None else ("", "")
+
+
+def level_of(text: str) -> str | None:
+    """The level that a line shows, for its colour."""
+    found = LEVEL.search(text[:300])
+    if found is None:
+        return None
+    return "WARN" if found[0].upper().startswith("WARN") else "ERROR"
+
+
+def compile_pattern(text: str, *, words: bool) -> re.Pattern[str]:
+    """What is typed as a pattern: a regular expression where it is one, else the plain text; small letters match both.
+
+    Args:
+        words: The text was typed: letters match whatever their case unless one of them is a capital.
+    """
+    flags = re.IGNORECASE if words and text == text.lower() else 0
+    try:
+        return re.compile(text, flags)
+    except re.error:
+        return re.compile(re.escape(text), flags)
+
+
+def nearest(found: int | None, known: list[int], chosen: Line, step: int) -> int | None:
+    """The nearer of what the search found and what is known, in the direction of the search."""
+    ahead = [at for at in known if (at >= chosen.end if step > 0 else at < chosen.offset)]
+    if found is not None:
+        ahead.append(found)
+    if not ahead:
+        return None
+    return min(ahead) if step > 0 else max(ahead)

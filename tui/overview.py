@@ -10,8 +10,9 @@ from textual.widget import Widget
 from trainmon.snapshot import AlertView, ChartView, ErrorView, MetricView, NodeView, Snapshot
 from trainmon.tui import keys
 from trainmon.tui.layout import Facts, Plan, Rect, plan
-from trainmon.tui.page import Page
+from trainmon.tui.page import Page, TextBody
 from trainmon.widgets.alert_strip import AlertStrip
+from trainmon.widgets.cells import Pen, Row
 from trainmon.widgets.chart import Chart
 from trainmon.widgets.error_list import ErrorList
 from trainmon.widgets.event_list import EventList
@@ -21,6 +22,7 @@ from trainmon.widgets.last_record import LastRecord
 from trainmon.widgets.log_tail import LogTail
 from trainmon.widgets.metrics import MetricRow
 from trainmon.widgets.node_table import NodeTable
+from trainmon.widgets.parts import heading
 from trainmon.widgets.source_list import SourceList
 from trainmon.widgets.status import StatusRow
 
@@ -52,12 +54,13 @@ class Overview(Page):
         self.last = LastRecord(id="last")
         self.body = FactsBody(id="facts")
         self.sources = SourceList(id="sources")
+        self.words = TextBody(id="words")
         self._plan: tuple[tuple[int, int, Facts, str | None], Plan] | None = None
         self._found = ""
 
     def parts(self) -> Iterator[Widget]:
         yield from (self.status, self.strip, *self.charts.values(), self.metrics, self.gpus, self.nodes)
-        yield from (self.errors, self.events, self.tail, self.last, self.body, self.sources)
+        yield from (self.errors, self.events, self.tail, self.last, self.body, self.sources, self.words)
 
     # ------------------------------------------------------------ places
 
@@ -85,13 +88,27 @@ class Overview(Page):
         self.show_metrics(self.monitor.snapshot)
 
     def footer_keys(self) -> list[tuple[str, str]]:
-        labels = {"leave": ""}
+        labels = {"leave": "", "next_error": ""}
+        if not self._found:
+            labels["next_match"] = ""
         if self.focused is None or self.focused is self.strip:
             labels["open"] = "why" if self.monitor.snapshot.alerts else "open"
         if not self.monitor.snapshot.alerts:
             labels |= {"acknowledge": "", "mute": ""}
         if self.zoom:
             labels |= {"zoom": "back"}
+        if self.facts.empty:
+            labels |= {
+                "search": "",
+                "gpus": "",
+                "nodes": "",
+                "errors": "",
+                "log": "",
+                "pick": "",
+                "pause": "",
+                "zoom": "",
+            }
+            labels |= {"next_panel": ""}
         if self.app.size.width < 60:
             labels |= {"search": "", "next_panel": ""}
         return keys.footer(self.PAGE, **labels)
@@ -100,6 +117,7 @@ class Overview(Page):
 
     def show(self, snapshot: Snapshot, changed: frozenset[str]) -> None:
         self.lay_out(snapshot)
+        stale = snapshot.run.state in ("stalled", "failed", "old", "finished")
         now = self.monitor.now()
         if changed & {"run", "counts"}:
             self.status.show(snapshot.run, now, None)
@@ -110,12 +128,12 @@ class Overview(Page):
             charts = [*snapshot.charts[:2], *self.third(snapshot)]
             for widget, chart in zip(self.charts.values(), charts, strict=False):
                 widget.show(chart, snapshot.spans)
-        if changed & {"metrics", "charts"}:
+        if changed & {"metrics", "charts", "run"}:
             self.show_metrics(snapshot)
         if "gpus" in changed:
             self.gpus.show(snapshot.gpus)
-        if "nodes" in changed:
-            self.nodes.show(snapshot.nodes)
+        if changed & {"nodes", "run"}:
+            self.nodes.show(snapshot.nodes, stale)
         if changed & {"errors", "counts"}:
             self.errors.show(snapshot.errors, snapshot.counts)
         if changed & {"events", "errors", "counts"}:
@@ -128,6 +146,8 @@ class Overview(Page):
             self.sources.show(snapshot.sources)
         if changed & {"run", "alerts", "charts", "metrics", "gpus", "nodes", "errors", "counts", "last"}:
             self.body.show(snapshot)
+        if changed & {"gpus", "errors"}:
+            self.words.show(lambda width: words_rows(snapshot, width))
 
     def lay_out(self, snapshot: Snapshot) -> None:
         """Look whether the run now needs other panels; only then anything moves."""
@@ -165,7 +185,7 @@ class Overview(Page):
             chart = snapshot.charts[1]
             rate = MetricView(chart.key, chart.title, "lr", chart.key, chart.value)
             metrics = (rate, *metrics)
-        self.metrics.show(metrics)
+        self.metrics.show(metrics, snapshot.run.state in ("stalled", "failed", "old", "finished"))
 
     def flash(self, on: bool) -> None:
         snapshot = self.monitor.snapshot
@@ -204,8 +224,9 @@ class Overview(Page):
     def list_now(self) -> Any | None:
         """The panel whose selection the arrows move; focused if nothing was."""
         places = self.now_laid().places
-        if self.focused is not None and self.focused is not self.strip:
-            return self.focused if hasattr(self.focused, "move") else None
+        focused: Any = self.focused
+        if focused is not None and focused is not self.strip:
+            return focused if hasattr(focused, "move") else None
         for name in LISTS:
             if name in places:
                 panel = self.query_one(f"#{name}")
@@ -436,3 +457,23 @@ class Overview(Page):
 
     def action_previous_match(self) -> None:
         self.step_match(-1)
+
+
+def words_rows(snapshot: Snapshot, width: int) -> list[Row]:
+    """What will be shown once lines come, in words."""
+
+    def line(text: str, token: str = "muted") -> Row:
+        pen = Pen(width)
+        pen.put(1, text, token, width - 1)
+        return pen.row()
+
+    gpus = snapshot.gpus.sentence or "figures that the logs carry are shown as they come"
+    return [
+        heading(width, "loss, learning rate"),
+        line("drawn from the first step on"),
+        [],
+        heading(width, "GPUs"),
+        line(gpus),
+        [],
+        heading(width, "errors", [[("none", "text")]]),
+    ]

@@ -1,4 +1,4 @@
-"""What all pages share: absolute places, the footer, the line to type in, and actions that do nothing unless a page says so."""
+"""What all pages share: absolute places, the footer, the line to type in, and the actions that mean the same on each."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Placed(Layout):
 
     name = "placed"
 
-    def arrange(
-        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
-    ) -> list[WidgetPlacement]:
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
         places = cast("Page", parent).all_places(size.width, size.height)
         out = []
         for child in children:

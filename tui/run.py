@@ -49,7 +49,7 @@ def run_screen(
     session.start()
     if sys.__stdin__ is None:
         # Started without descriptor 0: Textual asks for it before our driver can choose.
-        sys.stdin = sys.__stdin__ = open(os.devnull)  # type: ignore[misc]
+        sys.stdin = sys.__stdin__ = open(os.devnull)  # type: ignore[misc]  # noqa: SIM115
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     keeper = Keeper()
     code = 1

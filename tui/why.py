@@ -286,9 +286,7 @@ class WhyPage(Behind):
         from trainmon.tui.rawlines import around
 
         assert subject.source is not None
-        self.lines, self.told = await around(
-            self.monitor.session, subject.source, subject.line, subject.offset, AROUND
-        )
+        self.lines, self.told = await around(self.monitor.session, subject.source, subject.line, subject.offset, AROUND)
         self.show_subject()
 
     def move(self, rows: int) -> None:
@@ -308,7 +306,7 @@ class WhyPage(Behind):
             labels["open"] = ""
         if self.kind == "error":
             labels |= {"acknowledge": "", "mute": ""}
-        return [*keys.footer(self.PAGE, **labels, back="back", leave=""), ("[ ]", "next")]
+        return [*keys.footer(self.PAGE, **labels, back=""), ("[ ]", "next")]
 
     def action_open(self) -> None:
         if self.subject is not None and self.subject.source is not None:

@@ -25,8 +25,8 @@ def test_panels_never_overlap_and_never_leave_the_screen(width, height, what, zo
     assert placed
     for i, (name, rect) in enumerate(placed):
         assert rect.width > 0 and rect.height > 0, name
-        assert 0 <= rect.x and rect.x + rect.width <= width, name
-        assert 0 <= rect.y and rect.y + rect.height <= height, name
+        assert rect.x >= 0 and rect.x + rect.width <= width, name
+        assert rect.y >= 0 and rect.y + rect.height <= height, name
         for other, second in placed[i + 1 :]:
             assert not rect.overlaps(second), (name, other)
 
@@ -41,13 +41,13 @@ def test_every_panel_is_shown_or_counted(width, height, what):
     for name in COUNTED:
         if name in ("errors", "events") and name != band:
             continue
-        if name == "lr" and width < 80 or name == "metrics" and not what.metrics:
+        if (name == "lr" and width < 80) or (name == "metrics" and not what.metrics):
             continue
         assert (name in laid.places) != (name in laid.hidden), name
 
 
 @given(st.integers(1, 260), st.integers(1, 90), facts)
-def test_status_stays_and_the_alert_row_is_reserved(width, height, what):
+def test_status_and_alert_stay_on_top(width, height, what):
     places = plan(width, height, what).places
     assert places["status"].y == 0
     if height >= 3:
