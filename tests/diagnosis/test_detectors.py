@@ -350,6 +350,15 @@ def test_a_symptom_that_was_printed_first_gives_way_to_the_cause(new_run: NewRun
     assert "then NCCL_WATCHDOG_TIMEOUT ×2" in run.found[-1].outlook
 
 
+def test_an_error_that_the_run_survives_again_and_again_stops_ringing(new_run: NewRun) -> None:
+    run = new_run()
+    for _ in range(4):
+        run.train(10)
+        run.fatal("UNKNOWN_ERROR", offset=run.now_step)
+    begun = [i.severity for i in run.found if i.end is None and not i.outlook]
+    assert begun == ["critical", "critical", "warning", "warning"]
+
+
 def test_errors_that_block_nothing_are_not_announced(new_run: NewRun) -> None:
     run = new_run()
     run.train(5)

@@ -89,6 +89,26 @@ def test_healthy_run_with_evaluations_and_checkpoints_stays_quiet(new_run: NewRu
     assert run.watch.planned == {"eval": 4, "checkpoint": 4}
 
 
+def test_a_pause_that_several_lines_tell_of_is_counted_once(new_run: NewRun) -> None:
+    run = new_run()
+    for _ in range(3):
+        run.train(10, nodes=("a", "b"))
+        for _ in range(4):
+            run.event("checkpoint")  # saving, saved, on two nodes
+        run.line("eval", values={"step": run.now_step, "eval_loss": 2.0})
+    assert run.watch.planned == {"checkpoint": 3, "eval": 3}
+
+
+def test_runs_of_their_own_are_not_compared(new_run: NewRun) -> None:
+    run = new_run()
+    run.watch = type(run.watch)(separate=True)
+    run.train(60, nodes=NODES, step_time_s=1.0)
+    for _ in range(200):
+        run.train(1, nodes=NODES[:2])
+        run.step(run.now_step, NODES[2], step_time_s=9.0)
+    assert run.found == []
+
+
 def test_an_announced_evaluation_may_be_silent_for_long_but_not_for_ever(new_run: NewRun) -> None:
     run = new_run()
     run.open()

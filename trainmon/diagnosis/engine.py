@@ -6,12 +6,13 @@ Pure: whoever calls it brings the time. Live silence is measured between arrival
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from trainmon.diagnosis.detector import Detector, moment, step_of_record
 from trainmon.diagnosis.fatal import Fatal, Lookup
 from trainmon.diagnosis.memory import Memory
 from trainmon.diagnosis.nonfinite import NonFinite
-from trainmon.diagnosis.pulse import CHATTER, Pulse
+from trainmon.diagnosis.pulse import CHATTER, PAUSES, Pulse
 from trainmon.diagnosis.silent import Silent
 from trainmon.diagnosis.stall import TROUBLE, Stall
 from trainmon.diagnosis.state import StateMachine
@@ -35,10 +36,15 @@ class Detectors:
     Args:
         thresholds: Limits; None in a field switches that alert off.
         lookup: Tells what the catalogue knows of a code (title, fixes); may return None or raise LookupError.
+        separate: The nodes are runs of their own: none is compared with the others.
     """
 
-    def __init__(self, thresholds: Thresholds | None = None, *, lookup: Lookup | None = None) -> None:
+    def __init__(
+        self, thresholds: Thresholds | None = None, *, lookup: Lookup | None = None, separate: bool = False
+    ) -> None:
         limits = thresholds if thresholds is not None else Thresholds()
+        if separate:
+            limits = replace(limits, node_silent_after_s=None, straggler_ratio=None)
         self.pulse = pulse = Pulse()
         self.stall = Stall(pulse, limits)
         self.silent = Silent(pulse, limits)
@@ -54,6 +60,7 @@ class Detectors:
         self._mono: float | None = None
         self._hold_until = float("-inf")
         self._had_fatal = False
+        self._counted: dict[str, int | None] = {}
         self.planned: dict[str, int] = {}
         """Announced pauses so far, by kind: "eval", "checkpoint"."""
 
@@ -108,6 +115,8 @@ class Detectors:
             step = step_of_record(record)
             if step is not None:
                 pulse.take_step(mine, step, at, live, record.time)
+            if "eval_loss" in record.values:
+                self._count("eval")
         elif kind in ("log", "summary", "eval"):
             self._event(record, at)
             return []
@@ -134,13 +143,24 @@ class Detectors:
                 out.extend(self._memory.came_true(node, moment(record, at), pulse.step, code))
         return out
 
+    def _count(self, kind: str | None) -> None:
+        """Count a planned pause: once, though several nodes and lines (saving, saved) tell of it."""
+        if kind is None:
+            return
+        step = self.pulse.step
+        last = self._counted.get(kind)
+        if step is not None and last is not None and last <= step <= last + 1:
+            return
+        self._counted[kind] = step
+        self.planned[kind] = self.planned.get(kind, 0) + 1
+
     def _event(self, record: Record, at: float | None) -> None:
         event = record.extra.get("event")
         if isinstance(event, str):
             self.pulse.event(event, at)
-            name = {"eval_start": "eval", "checkpoint": "checkpoint"}.get(event)
-            if name is not None:
-                self.planned[name] = self.planned.get(name, 0) + 1
+            self._count(PAUSES.get(event))
+        elif record.kind == "eval":
+            self._count("eval")
         elif record.kind == "summary":
             self.pulse.event("finished", at)
         if record.level in ("WARN", "ERROR", "FATAL") and record.message and TROUBLE.search(record.message):

@@ -20,7 +20,8 @@ from trainmon.model import Incident, Record
 
 NAMELESS = frozenset(("UNKNOWN_ERROR", "GENERIC_TRACEBACK"))
 RENAME_S = 60.0
-ANOTHER_S = 900.0
+SURVIVED = 2
+"""An error after which the run went on so often is a warning from then on."""
 KINDS = (
     ("host_oom", ("HOST_OOM", "OOM_KILL", "CGROUP_OOM", "HOST_MEMORY")),
     ("oom", ("OOM", "OUT_OF_MEMORY", "GLM_5032")),
@@ -70,6 +71,7 @@ class Fatal:
         self._places: dict[tuple[str, int | None], None] = {}
         self._follow: dict[str, int] = {}
         self._told: tuple[int, int] = (0, 0)
+        self._survived: dict[str, int] = {}
 
     def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
         if not self._on or record.priority != 1 or record.code is None:
@@ -127,7 +129,7 @@ class Fatal:
         return Incident(
             key=f"fatal:{record.source}:{record.offset}",
             kind=kind_of(code),
-            severity="critical",
+            severity="critical" if self._survived.get(code, 0) < SURVIVED else "warning",
             title=code if code not in NAMELESS else "FATAL ERROR",
             who=f"{node} rank {record.rank}" if record.rank is not None else node,
             measured=f"{what[:160]}{where}",
@@ -150,6 +152,8 @@ class Fatal:
         if self._open is None:
             return []
         incident, self._open = self._open, None
+        if len(self._survived) < 256:
+            self._survived[self._code] = self._survived.get(self._code, 0) + 1
         text = f"training goes on, {step_of(self._pulse.step, None)}"
         return [replace(incident, end=now, end_step=self._pulse.step, resolution=text)]
 

@@ -15,29 +15,30 @@ assumed, said to be so, and used for the first rule only.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
 
 from trainmon import units
 from trainmon.diagnosis.detector import moment, step_of_record
+from trainmon.diagnosis.memory_trend import (
+    BLOCK,
+    BLOCKS,
+    CRITICAL_S,
+    SHORT,
+    WARM_UP,
+    Card,
+    Trend,
+    capacity_of,
+    close,
+    rising,
+)
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.words import gib, number
 from trainmon.model import Incident, Record, Severity, Value
-from trainmon.series.robust import mann_kendall, median, theil_sen
+from trainmon.series.robust import median
 
-BLOCK = 12
-BLOCKS = 48
-WINDOWS = (10, 24, 48)
-WARM_UP = 150
-SHORT = 20
-TAU = 0.6
-GROWN = 0.02
-CRITICAL_S = 600.0
 CLOSE = 0.90
-CARDS_GIB = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288)
 SETTLED_SAMPLES = 180
 ADVICE_ONE = (
     "only this GPU grows: look for tensors kept alive (a logged loss without .item(), a growing list)",
@@ -51,48 +52,6 @@ ADVICE_ALL = (
 )
 
 
-class _Card:
-    """What is remembered of one GPU."""
-
-    __slots__ = (
-        "block", "high", "kind", "last", "mark", "mark_at", "ring", "rule", "samples", "settled", "stepped", "steps",
-        "t", "times", "total", "trend_at", "x", "y",
-    )  # fmt: skip
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.stepped = False  # readings carry steps
-        self.samples = 0
-        self.block = 0.0
-        self.high = 0.0  # highest reading ever
-        self.settled = 0.0  # highest reading before the last alert for a new maximum
-        self.mark = 0.0  # the last maximum that was clearly one
-        self.mark_at = 0
-        self.trend_at = 0  # reading at which the rise was last seen
-        self.last = 0.0
-        self.total = 0.0
-        self.x = array("d")  # step, or number of the reading, at the end of each block
-        self.t = array("d")  # moment of the same
-        self.y = array("d")  # highest reading of the block
-        self.ring = array("d")  # the last readings, for the short rule
-        self.steps = array("d")
-        self.times = array("d")
-        self.rule = ""
-
-
-class _Trend:
-    """A rise: slope in MiB a step (or reading), in MiB a second, and the seconds until full."""
-
-    __slots__ = ("full_s", "per_s", "per_x", "since", "tau")
-
-    def __init__(self, per_x: float, per_s: float, full_s: float, since: float, tau: float) -> None:
-        self.per_x = per_x
-        self.per_s = per_s
-        self.full_s = full_s
-        self.since = since
-        self.tau = tau
-
-
 class Memory:
     """The detector; one incident a GPU."""
 
@@ -101,7 +60,7 @@ class Memory:
     def __init__(self, pulse: Pulse, thresholds: Thresholds) -> None:
         self._pulse = pulse
         self._thresholds = thresholds
-        self._cards: dict[tuple[str, int | None], _Card] = {}
+        self._cards: dict[tuple[str, int | None], Card] = {}
         self._totals: dict[str, float] = {}
         self._open: dict[tuple[str, int | None], Incident] = {}
 
@@ -123,7 +82,7 @@ class Memory:
         if card is None:
             if record.kind != "metrics" and gpu is None and self._has_metrics(node):
                 return ()  # an agent's figure for the node beside the training's own: the same memory twice
-            card = self._cards[key] = _Card(record.kind)
+            card = self._cards[key] = Card(record.kind)
         elif card.kind != record.kind:
             return ()
         if total is not None:
@@ -141,7 +100,7 @@ class Memory:
         return any(n == node and c.kind == "metrics" for (n, _), c in self._cards.items())
 
     def _reading(
-        self, key: tuple[str, int | None], card: _Card, used: float, record: Record, at: float | None
+        self, key: tuple[str, int | None], card: Card, used: float, record: Record, at: float | None
     ) -> Iterable[Incident]:
         now = moment(record, at)
         step = step_of_record(record)
@@ -184,8 +143,8 @@ class Memory:
         self._open[key] = incident
         return (incident,)
 
-    def _restart(self, key: tuple[str, int | None], card: _Card, used: float, now: float) -> Iterable[Incident]:
-        fresh = self._cards[key] = _Card(card.kind)
+    def _restart(self, key: tuple[str, int | None], card: Card, used: float, now: float) -> Iterable[Incident]:
+        fresh = self._cards[key] = Card(card.kind)
         fresh.total = card.total
         open_ = self._open.pop(key, None)
         if open_ is None:
@@ -194,21 +153,15 @@ class Memory:
 
     # ------------------------------------------------------------ the rules
 
-    def _capacity(self, card: _Card) -> tuple[float, bool]:
-        """MiB of the card, and whether that is assumed."""
-        if card.total:
-            return card.total, False
-        return next((c * 1024.0 for c in CARDS_GIB if c * 1024.0 >= card.high), card.high * 1.25), True
-
-    def _rule(self, card: _Card, ended: bool, used: float) -> tuple[str, Severity, _Trend | None] | None:
+    def _rule(self, card: Card, ended: bool, used: float) -> tuple[str, Severity, Trend | None] | None:
         limits = self._thresholds
-        capacity, assumed = self._capacity(card)
+        capacity, assumed = capacity_of(card)
         if limits.memory_full_within_s is not None:
             trend = None
             if not assumed and used >= CLOSE * capacity and card.samples % 4 == 0:
-                trend = self._close(card, capacity)
+                trend = close(card, capacity)
             if trend is None and ended:
-                trend = self._rising(card, capacity)
+                trend = rising(card, capacity)
             if trend is not None and trend.full_s <= limits.memory_full_within_s:
                 critical = trend.full_s <= CRITICAL_S and not assumed
                 return "rising", "critical" if critical else "warning", trend
@@ -218,82 +171,16 @@ class Memory:
             return "new maximum", "warning", None
         return None
 
-    def _close(self, card: _Card, capacity: float) -> _Trend | None:
-        n = len(card.ring)
-        if n < SHORT or card.samples < WARM_UP // 3:
-            return None
-        ring, xs, ts = card.ring[n - SHORT :], card.steps[n - SHORT :], card.times[n - SHORT :]
-        tops = [max(ring[i : i + 4]) for i in range(0, SHORT, 4)]
-        rises = [b - a for a, b in pairwise(tops)]
-        grown = tops[-1] - tops[0]
-        if min(rises) <= 0.0 or grown < 0.005 * capacity or max(rises) > 0.6 * grown:
-            return None
-        if saturates(rises[0] + rises[1], rises[2] + rises[3], card.last, capacity):
-            return None
-        slope = theil_sen(xs, ring)
-        trend = self._trend(card, slope, capacity, xs, ts, 1.0)
-        return trend if trend is not None and trend.full_s <= CRITICAL_S else None
-
-    def _rising(self, card: _Card, capacity: float) -> _Trend | None:
-        blocks = len(card.y)
-        if card.samples < WARM_UP or blocks < WINDOWS[0]:
-            return None
-        if max(card.y[-3:]) - min(card.y[-WINDOWS[2] :]) < GROWN * capacity:
-            return None  # the common case costs two slices
-        best: _Trend | None = None
-        for window in WINDOWS:
-            if window > blocks:
-                break
-            ys, xs, ts = card.y[-window:], card.x[-window:], card.t[-window:]
-            third = window // 3
-            head, tail = median(ys[:third]), median(ys[-third:])
-            if tail - head < GROWN * capacity * 0.8 or ys[-1] - ys[0] < GROWN * capacity:
-                continue
-            tau = mann_kendall(ys, tie=0.0015 * capacity)
-            if tau < TAU:
-                continue
-            slope = theil_sen(xs, ys)
-            early, late = theil_sen(xs[:third], ys[:third]), theil_sen(xs[-third:], ys[-third:])
-            if late < 0.4 * slope or (early > 2.5 * late and early > 0.0):
-                continue  # filling up, not leaking
-            middle = median(ys[third:-third])
-            if saturates(middle - head, tail - middle, card.last, capacity):
-                continue
-            jumps = sorted((b - a for a, b in pairwise(ys)), reverse=True)
-            grown = ys[-1] - ys[0]
-            if grown - sum(jumps[:2]) < 0.4 * grown:
-                continue  # stairs
-            half = window // 2
-            if ys[half] - ys[0] < 0.3 * grown:  # it has just begun: what lay before must not lengthen the forecast
-                slope = max(slope, theil_sen(xs[half:], ys[half:]))
-            trend = self._trend(card, slope, capacity, xs, ts, tau)
-            if trend is not None:
-                low = head + 0.1 * grown
-                trend.since = next((xs[i] for i in range(window - 1, -1, -1) if ys[i] <= low), xs[0])
-            if trend is not None and (best is None or trend.full_s < best.full_s):
-                best = trend
-        return best
-
-    def _trend(
-        self, card: _Card, slope: float, capacity: float, xs: array[float], ts: array[float], tau: float
-    ) -> _Trend | None:
-        span, seconds = xs[-1] - xs[0], ts[-1] - ts[0]
-        if slope <= 0.0 or span <= 0.0 or seconds <= 0.0:
-            return None
-        left = max(0.0, 0.99 * capacity - card.last)
-        per_s = slope * span / seconds
-        return _Trend(slope, per_s, left / per_s, xs[0], tau)
-
     # ------------------------------------------------------------ while it is open
 
     def _look_again(
-        self, key: tuple[str, int | None], card: _Card, ended: bool, now: float, step: int | None
+        self, key: tuple[str, int | None], card: Card, ended: bool, now: float, step: int | None
     ) -> Iterable[Incident]:
         incident = self._open[key]
-        capacity, assumed = self._capacity(card)
+        capacity, assumed = capacity_of(card)
         if card.samples % 4 == 0:
             dropped = card.last < card.high - 0.04 * capacity and max(card.ring[-8:]) < card.high - 0.03 * capacity
-            trend = self._close(card, capacity) or self._rising(card, capacity)
+            trend = close(card, capacity) or rising(card, capacity)
             if trend is not None:
                 card.trend_at = card.samples
             stopped = card.samples - max(card.mark_at, card.trend_at) >= SETTLED_SAMPLES
@@ -325,13 +212,13 @@ class Memory:
                 return (changed,)
         return ()
 
-    def _level(self, card: _Card) -> str:
-        capacity, assumed = self._capacity(card)
+    def _level(self, card: Card) -> str:
+        capacity, assumed = capacity_of(card)
         share = units.percent(100.0 * card.last / capacity)
         word = ", assumed" if assumed else ""
         return f"{card.last / 1024.0:.1f} of {capacity / 1024.0:.1f} GiB ({share}{word})"
 
-    def _measured(self, card: _Card, trend: _Trend | None) -> str:
+    def _measured(self, card: Card, trend: Trend | None) -> str:
         if trend is None:
             return f"{self._level(card)}, a new maximum"
         if card.stepped:
@@ -342,16 +229,16 @@ class Memory:
     def _incident(
         self,
         key: tuple[str, int | None],
-        card: _Card,
+        card: Card,
         rule: str,
         severity: Severity,
-        trend: _Trend | None,
+        trend: Trend | None,
         record: Record,
         now: float,
         step: int | None,
     ) -> Incident:
         node, gpu = key
-        capacity, assumed = self._capacity(card)
+        capacity, assumed = capacity_of(card)
         others = [c.last for k, c in self._cards.items() if k != key and c.samples > 8]
         alone = bool(others) and median(others) < card.last - 0.02 * capacity
         who = node
@@ -414,16 +301,6 @@ class Memory:
 
     def tick(self, now: float) -> Iterable[Incident]:
         return ()
-
-
-def saturates(first: float, second: float, level: float, capacity: float) -> bool:
-    """Whether growth that falls off as it did from `first` to `second` comes to rest below the card's size."""
-    if second <= 0.0:
-        return True
-    if second >= first:
-        return False
-    share = second / first
-    return level + second * share / (1.0 - share) < 0.98 * capacity
 
 
 def _title(severity: Severity, level: float, capacity: float) -> str:

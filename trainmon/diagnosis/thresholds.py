@@ -13,9 +13,9 @@ class Thresholds:
     """Limits of the detectors. None switches the alert off."""
 
     stall_after_s: float | None = -1.0
-    """Seconds without a new step or line until a run is `stalled`; -1: from the run's own pace (see `pace.py`)."""
+    """Seconds without a new step or line until a run is `stalled`; -1: from the run's own pace (see `stall.py`)."""
     node_silent_after_s: float | None = -1.0
-    """Seconds for which one node is silent while others go on; -1: from the run's own pace."""
+    """Seconds for which one node is silent while others go on; -1: from the node's own pace (see `silent.py`)."""
     non_finite_loss: float | None = 1.0
     """How many NaN or infinite losses make an alert."""
     memory_fraction: float | None = 0.97
