@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from importlib import resources
 
@@ -43,6 +43,9 @@ class Catalogue:
 
     def __init__(self, entries: Sequence[Entry] | None = None) -> None:
         self._given = entries
+        self.might_match: Callable[[bytes], bool] = self._first_look
+        """Whether `classify` could know a raw line; False is certain. Costs about a microsecond, so it is a plain function
+        and no method. (Escape codes inside the words of a signature hide it.)"""
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
@@ -60,18 +63,14 @@ class Catalogue:
 
     @cached_property
     def _benign(self) -> Matcher:
-        return Matcher([entry for entry in self.entries.values() if entry.family == "benign"], ())
+        return Matcher([entry for entry in self.entries.values() if entry.family == "benign"])
 
     def __iter__(self) -> Iterator[Entry]:
         return (entry for entry in self.entries.values() if entry.family != "benign")
 
-    def might_match(self, line: bytes) -> bool:
-        """Whether `classify` could know this line; False is certain.
-
-        Args:
-            line: The raw line. Escape codes inside the words of a signature hide it.
-        """
-        return self._matcher.might(line)
+    def _first_look(self, line: bytes) -> bool:
+        self.might_match = self._matcher.might
+        return self.might_match(line)
 
     def classify(self, text: str, level: str | None = None) -> Hit | None:
         """What a line means, or None when no entry knows it.
@@ -123,7 +122,10 @@ class Catalogue:
         for line in text.splitlines():
             entry = self._classify(line, "ERROR")
             if entry is None:
-                entry = next((self.entries[w] for w in re.findall(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", line) if w in self.entries), None)
+                entry = next(
+                    (self.entries[w] for w in re.findall(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", line) if w in self.entries),
+                    None,
+                )
             if entry is not None:
                 found.setdefault(entry.code, entry)
         if not found and "Traceback (most recent call last)" in text:

@@ -9,6 +9,9 @@ A signature is a literal string, or a table of literals that must stand together
     { regex = 'Xid \\(.*\\): 79,', need = ["Xid"] } a pattern, and the literals of which one must be there first
 
 `any` takes one of its words, `not` none of them; `quoted = true` lets the words stand inside double quotes.
+
+An entry with `for_each = [{ code = "XID_48", n = "48" }, ...]` stands for one entry a table: its keys replace those of
+the entry, and `{n}` in any text.
 """
 
 from __future__ import annotations
@@ -57,15 +60,30 @@ class Signature:
 
     def literals(self) -> tuple[str, ...]:
         """The words of which one at least stands in every line that this signature matches."""
-        if self.text:
-            return (self.text,)
-        if self.need:
-            return self.need
-        if self.start:
-            return self.start
-        if self.all:
-            return (max(self.all, key=len),)
-        return self.any or self.exc
+        groups = [(self.text,), self.need, self.start, self.any, self.exc, *((word,) for word in self.all)]
+        return min(
+            (group for group in groups if all(group) and group), key=lambda group: max(map(rarity, group)), default=()
+        )
+
+
+RARE = "YKQVXJHDUWARBCLGSPFMEINOTZ<(*`xqjzfvwk"
+"""Characters by how rare they are in healthy training logs, rarest first: a pass over a line that looks for pieces
+beginning with these hardly ever has to look twice."""
+
+
+def rarest(word: str) -> int:
+    """Position of the rarest character of `word` that at least three others follow."""
+    return min(range(max(1, len(word) - 3)), key=lambda place: _rank(word[place]))
+
+
+def rarity(word: str) -> int:
+    """How rare the rarest of these characters is: 0 is the rarest."""
+    return _rank(word[rarest(word)]) if word else len(RARE)
+
+
+def _rank(letter: str) -> int:
+    place = RARE.find(letter)
+    return place if place >= 0 else len(RARE) + (letter in " :=_.,-\"'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +186,9 @@ def _entry(table: Mapping[str, Any], family: str, where: str, problems: list[str
             problems.append(f"{where}: {key} is missing")
             return None
     if table["level"] not in (1, 2, 3) or table["scope"] not in SCOPES or table["is_usually"] not in USUALLY:
-        problems.append(f"{where}: level is 1 to 3, scope one of {', '.join(SCOPES)}, is_usually {' or '.join(USUALLY)}")
+        problems.append(
+            f"{where}: level is 1 to 3, scope one of {', '.join(SCOPES)}, is_usually {' or '.join(USUALLY)}"
+        )
         return None
     signatures = [_signature(value, where, problems) for value in table.get("signatures", [])]
     return Entry(
@@ -192,6 +212,29 @@ def _entry(table: Mapping[str, Any], family: str, where: str, problems: list[str
     )
 
 
+def _filled(value: Any, words: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        for key, word in words.items():
+            value = value.replace(f"{{{key}}}", str(word))
+        return value
+    if isinstance(value, list):
+        return [_filled(item, words) for item in value]
+    if isinstance(value, dict):
+        return {key: _filled(item, words) for key, item in value.items()}
+    return value
+
+
+def _each(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries that one TOML table stands for."""
+    plain = {key: value for key, value in table.items() if key != "for_each"}
+    if "for_each" not in table:
+        return [plain]
+    return [
+        _filled({**plain, **{key: word for key, word in words.items() if key in _ENTRY_KEYS}}, words)
+        for words in table["for_each"]
+    ]
+
+
 def read_entries(text: str, name: str) -> list[Entry]:
     """The entries of one TOML file.
 
@@ -209,7 +252,8 @@ def read_entries(text: str, name: str) -> list[Entry]:
     problems: list[str] = []
     family = str(document.get("family", name.removesuffix(".toml")))
     entries = []
-    for number, table in enumerate(document.get("entry", []), 1):
+    tables = [each for table in document.get("entry", []) for each in _each(table)]
+    for number, table in enumerate(tables, 1):
         where = f"{name}: {table.get('code') or f'entry {number}'}"
         entry = _entry(table, family, where, problems)
         if entry is not None:

@@ -1,20 +1,21 @@
 """From a line to the entries that match it.
 
-Three stages, each cheaper than the next is dear: a few triggers in one pass over the raw bytes (almost every healthy
-line ends there), the literal words of the signatures, and only then order, context and patterns.
+Two stages. One pass over the line looks for pieces of the literal words that signatures need: almost every healthy
+line ends there. Only what is left is held against the signatures themselves, with their order and context.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from trainmon.catalogue.entry import Entry, Signature
+from trainmon.catalogue.entry import RARE, Entry, Signature, rarest
 
-TRIGGERS: tuple[str, ...] = ()
-"""Short pieces of which one stands in every literal of the packaged entries. Chosen to be rare in healthy lines:
-healthy training lines are lower case and digits, so the pieces begin with a capital where they can."""
+_PIECE = 10
+"""Characters of a word that the first pass looks for."""
+
+_FREQUENT = frozenset(chr(code) for code in range(128)) - frozenset(RARE)
 
 LONGEST = 8192
 """Characters of a line that are looked at: an error says what it is at its beginning."""
@@ -100,38 +101,71 @@ def spoken(text: str) -> list[str]:
     return [said.replace('\\"', '"').replace("\\n", " ") for said in _SAID.findall(body)] + [""]
 
 
+def piece(word: str) -> str:
+    """The part of a word that the first pass looks for: from its rarest character on."""
+    start = rarest(word)
+    return word[start : start + _PIECE]
+
+
+def _alternatives(words: Sequence[str]) -> str:
+    """One pattern for any of `words`, as a tree of their characters: each character of a line is looked at once."""
+    tree: dict[str, list[str]] = {}
+    for word in words:
+        if not word:
+            return ""
+        tree.setdefault(word[0], []).append(word[1:])
+    branches = [re.escape(letter) + _alternatives(rest) for letter, rest in sorted(tree.items())]
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+def _first_pass(pattern: bytes, common: list[bytes]) -> Callable[[bytes], bool]:
+    search = re.compile(pattern).search
+
+    def might(line: bytes) -> bool:
+        if search(line) is not None:
+            return True
+        for part in common:
+            if part in line:
+                return True
+        return False
+
+    return might
+
+
 class Matcher:
     """The signatures of all entries, indexed by their literal words.
 
     Args:
         entries: In the order in which ties are broken.
-        triggers: Pieces for the first stage; a literal without any of them becomes a trigger of its own.
     """
 
-    def __init__(self, entries: Sequence[Entry], triggers: Iterable[str] = TRIGGERS) -> None:
-        self._rules: dict[str, list[tuple[int, Entry, Signature]]] = {}
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        rules: dict[str, list[tuple[str, int, Entry, Signature]]] = {}
         for order, entry in enumerate(entries):
             for signature in entry.signatures:
                 for word in signature.literals():
-                    self._rules.setdefault(word, []).append((order, entry, signature))
-        groups: dict[str, list[str]] = {trigger: [] for trigger in triggers}
-        for word in self._rules:
-            home = next((trigger for trigger in groups if trigger in word), None)
-            groups.setdefault(word if home is None else home, []).append(word)
-        self._groups = [(trigger, tuple(words)) for trigger, words in groups.items() if words]
-        self._raw = [(trigger.encode(), tuple(w.encode() for w in words)) for trigger, words in self._groups]
-        self.trigger = re.compile(b"|".join(re.escape(trigger) for trigger, _ in self._raw) or b"(?!)").search
+                    rules.setdefault(piece(word), []).append((word, order, entry, signature))
+        # Pieces that begin with a frequent character would make the pattern stop everywhere: they are few, and looked
+        # for one by one.
+        self._common = [part for part in rules if part[0] in _FREQUENT]
+        pattern = _alternatives([part for part in rules if part[0] not in _FREQUENT]) if rules else "(?!)"
+        self._pieces = re.compile(pattern)
+        self._rules: dict[str, list[tuple[str, int, Entry, Signature]]] = {}
+        for part in sorted(rules):
+            # The pattern stops at the shortest piece, so that one stands for the longer ones that begin with it.
+            found = self._pieces.match(part)
+            self._rules.setdefault(part if found is None else found.group(), []).extend(rules[part])
+        self.might = _first_pass(pattern.encode(), [part.encode() for part in self._common])
+        """Whether a piece of one of the literal words stands in a line of bytes."""
 
-    def might(self, line: bytes) -> bool:
-        """Whether one of the literal words stands in `line`."""
-        if self.trigger(line) is None:
-            return False
-        for trigger, words in self._raw:
-            if trigger in line:
-                for word in words:
-                    if word in line:
-                        return True
-        return False
+    def _candidates(self, text: str) -> list[tuple[int, Entry, Signature]]:
+        parts = {part for part in self._common if part in text}
+        found = self._pieces.search(text)
+        while found is not None:
+            parts.add(found.group())
+            found = self._pieces.search(text, found.start() + 1)
+        rules = {id(rule[3]): rule for part in parts for rule in self._rules[part] if rule[0] in text}
+        return [(order, entry, signature) for _, order, entry, signature in rules.values()]
 
     def find(self, text: str, *, loud: bool, soft: bool) -> Entry | None:
         """The most specific entry that matches one line.
@@ -143,22 +177,17 @@ class Matcher:
         """
         if len(text) > LONGEST:
             text = text[:LONGEST]
-        found: dict[str, tuple[int, int, Entry]] = {}
-        for trigger, words in self._groups:
-            if trigger not in text:
+        best: dict[str, tuple[int, int, Entry]] = {}
+        for order, entry, signature in self._candidates(text):
+            if (soft and not entry.chatter) or (place := where(signature, text)) < 0:
                 continue
-            for word in words:
-                if word in text:
-                    for order, entry, signature in self._rules[word]:
-                        if (soft and not entry.chatter) or (place := where(signature, text)) < 0:
-                            continue
-                        if not loud and not signature.quoted and text.count('"', 0, place) % 2:
-                            continue
-                        score = weight(signature)
-                        if entry.code not in found or found[entry.code][0] < score:
-                            found[entry.code] = (score, -order, entry)
-        if not found or (not loud and _RAISE.match(text)):
+            if not loud and not signature.quoted and text.count('"', 0, place) % 2:
+                continue
+            score = weight(signature)
+            if entry.code not in best or best[entry.code][0] < score:
+                best[entry.code] = (score, -order, entry)
+        if not best or _RAISE.match(text):
             return None
-        beaten = {code for _, _, entry in found.values() for code in entry.beats}
-        left = [value for code, value in found.items() if code not in beaten] or list(found.values())
+        beaten = {code for _, _, entry in best.values() for code in entry.beats}
+        left = [value for code, value in best.items() if code not in beaten] or list(best.values())
         return max(left, key=lambda value: value[:2])[2]
