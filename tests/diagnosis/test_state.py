@@ -524,6 +524,17 @@ def test_all_silent_is_a_stall_and_names_the_one_that_stopped_first(new_run: New
     assert run.found[0].who == "worker-3"
 
 
+def test_a_stall_names_the_node_whose_gpus_idle_while_the_others_spin(new_run: NewRun) -> None:
+    run = new_run()
+    run.train(60, nodes=NODES)
+    for _ in range(65):
+        run.wait(10)
+        for node in NODES:
+            run.line("host", node, values={"gpu_utilization": 2.0 if node == "worker-1" else 100.0})
+    assert run.kinds() == ["stall"]
+    assert run.found[0].who == "worker-1"
+
+
 def test_a_node_that_stopped_days_ago_is_no_news(new_run: NewRun) -> None:
     run = new_run()
     now = run.clock.now()

@@ -125,6 +125,8 @@ class Detectors:
                 pulse.failed_by(record, node, at if live else None)
             if record.message and TROUBLE.search(record.message):
                 pulse.trouble = record
+        if "gpu_utilization" in record.values:
+            mine.util = number(record.values["gpu_utilization"])
         wants = self._wants.get(kind)
         if wants is None:
             return []

@@ -26,7 +26,7 @@ PAUSE_LIMIT_S = 1800.0
 class NodePulse:
     """One node (or rank, where each file is a rank)."""
 
-    __slots__ = ("file_time", "heard", "live", "name", "pace", "step", "step_heard", "steps")
+    __slots__ = ("file_time", "heard", "live", "name", "pace", "step", "step_heard", "steps", "util")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,6 +37,7 @@ class NodePulse:
         self.step: int | None = None
         self.steps = 0
         self.pace = Pace(16)
+        self.util: float | None = None  # newest utilisation of its GPUs in percent
 
     def last_heard(self) -> float | None:
         """When its newest line came, or its file last changed."""

@@ -29,6 +29,8 @@ FLOOR_S = 600.0
 STARTING_S = 1800.0
 FIRST_GAPS_S = 3600.0
 KNOWN_AFTER = 3
+IDLE_PERCENT = 20.0
+SPIN_PERCENT = 90.0
 TROUBLE = re.compile(
     r"watchdog|time[d ]?-?out|killed|nccl|\bxid\b|\becc\b|not responding|dataloader|unreachable"
     r"|connection (reset|refused)",
@@ -202,7 +204,14 @@ class Stall:
         return tuple(found)
 
     def _culprit(self, now: float) -> str | None:
-        """The node that fell silent well before the others: the late one is the cause, those that wait are victims."""
+        """The node that holds the others up: the late one is the cause, those that wait are victims.
+
+        It fell silent well before the others, or its GPUs idle while those of all others spin in the collective.
+        """
+        utils = [(n.util, n.name) for n in self._pulse.nodes.values() if n.util is not None]
+        idle = [name for util, name in utils if util < IDLE_PERCENT]
+        if len(idle) == 1 and len(utils) > 1 and sum(util >= SPIN_PERCENT for util, _ in utils) == len(utils) - 1:
+            return idle[0]
         heard = [(n.last_heard() or now, n.name) for n in self._pulse.nodes.values() if n.steps >= 3]
         if len(heard) < 2:
             return None
