@@ -18,6 +18,8 @@ import psutil
 import pytest
 
 TRAINMON = [sys.executable, "-m", "trainmon"]
+SHELL = ["bash", "--norc", "--noprofile", "-i"]
+"""One that takes the terminal back from a job that was stopped, as people's shells do."""
 PATIENCE_S = 20.0
 """How long a thing that has to come may take on a machine that is busy; nothing is measured here."""
 
@@ -125,12 +127,12 @@ class Pane:
         self.name = name
         self.columns, self.rows = columns, rows
         # A home of its own: no configuration and no state of whoever runs the tests.
-        env = {"TERM": term, "PS1": "ready$ ", "HOME": str(folder / ".home"), "LC_ALL": "C.UTF-8", "COLORTERM": "",
-               "XDG_STATE_HOME": str(folder / ".state"), "XDG_CONFIG_HOME": str(folder / ".config"),
+        env = {"TERM": term, "PS1": "ready$ ", "HISTFILE": "", "HOME": str(folder / ".home"), "LC_ALL": "C.UTF-8",
+               "COLORTERM": "", "XDG_STATE_HOME": str(folder / ".state"), "XDG_CONFIG_HOME": str(folder / ".config"),
                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": ""}  # fmt: skip
         settings = [f"{key}={value}" for key, value in env.items()]
         self.tmux("new-session", "-d", "-s", name, "-x", str(columns), "-y", str(rows), "-c", str(folder),
-                  "env", *settings, "sh")  # fmt: skip
+                  "env", *settings, *SHELL)  # fmt: skip
         self.wait(r"ready\$")
 
     def tmux(self, *arguments: str) -> str:

@@ -39,7 +39,6 @@ def test_ctrl_c_ends_with_130(training, open_pane: Callable) -> None:
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP], ids=str)
 def test_stopped_and_brought_back(number: signal.Signals, training, open_pane: Callable) -> None:
     pane = open_pane(100, 30)
-    pane.type("set -m")
     pane.trainmon("tail", "worker-*.log", then="echo stopped-$?")
     pane.wait(r"\b60\b")
     os.kill(pane.process(), number)
@@ -78,7 +77,7 @@ def test_standard_error_redirected_still_shows_the_screen(training, open_pane: C
 
 def test_standard_input_as_a_source_leaves_the_keys_alive(training, open_pane: Callable) -> None:
     pane = open_pane()
-    pane.type("(cat worker-0.log; sleep 60) | trainmon tail -; echo exit=$?")
+    pane.type("(cat worker-0.log; while sleep 0.2; do echo; done) | trainmon tail -; echo exit=$?")
     pane.wait(r"\b60\b")
     pane.keys("?")
     pane.wait("(?i)this page")
