@@ -127,6 +127,7 @@ class Detectors:
                 pulse.trouble = record
         if "gpu_utilization" in record.values:
             mine.util = number(record.values["gpu_utilization"])
+            mine.util_at = at if live and at is not None else float("-inf")
         wants = self._wants.get(kind)
         if wants is None:
             return []

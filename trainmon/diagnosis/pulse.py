@@ -26,7 +26,7 @@ PAUSE_LIMIT_S = 1800.0
 class NodePulse:
     """One node (or rank, where each file is a rank)."""
 
-    __slots__ = ("file_time", "heard", "live", "name", "pace", "step", "step_heard", "steps", "util")
+    __slots__ = ("file_time", "heard", "live", "name", "pace", "step", "step_heard", "steps", "util", "util_at")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -38,6 +38,7 @@ class NodePulse:
         self.steps = 0
         self.pace = Pace(16)
         self.util: float | None = None  # newest utilisation of its GPUs in percent
+        self.util_at = float("-inf")
 
     def last_heard(self) -> float | None:
         """When its newest line came, or its file last changed."""

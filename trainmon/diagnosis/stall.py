@@ -208,7 +208,7 @@ class Stall:
 
         It fell silent well before the others, or its GPUs idle while those of all others spin in the collective.
         """
-        utils = [(n.util, n.name) for n in self._pulse.nodes.values() if n.util is not None]
+        utils = [(n.util, n.name) for n in self._pulse.nodes.values() if n.util is not None and n.util_at > self._since]
         idle = [name for util, name in utils if util < IDLE_PERCENT]
         if len(idle) == 1 and len(utils) > 1 and sum(util >= SPIN_PERCENT for util, _ in utils) == len(utils) - 1:
             return idle[0]
