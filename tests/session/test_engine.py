@@ -315,7 +315,7 @@ def test_only_what_changed_gets_a_new_version(session: Session, clock: ManualClo
 def test_two_hundred_nodes_stay_worst_first(session: Session, clock: ManualClock) -> None:
     for i in range(200):
         session.pump(whole(i, b"".join(line(s) for s in range(10))))
-    bad = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB\n"
+    bad = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has 79.15 GiB in all\n"
     shot = session.pump([appended(137, 10**6, bad, clock.now()), appended(150, 10**6, line(10), clock.now())])
     assert len(shot.nodes) == 200 and shot.run.nodes == 200
     assert shot.nodes[0].name == "worker-137" and shot.nodes[0].health == "critical"

@@ -131,7 +131,7 @@ class Fatal:
             kind=kind_of(code),
             severity="critical" if self._survived.get(code, 0) < SURVIVED else "warning",
             title=code if code not in NAMELESS else "FATAL ERROR",
-            who=f"{node} rank {record.rank}" if record.rank is not None else node,
+            who=node if record.rank is None or node == f"rank {record.rank}" else f"{node} rank {record.rank}",
             measured=f"{what[:160]}{where}",
             outlook="",
             advice=tuple(entry.fixes) if entry is not None else (),

@@ -27,6 +27,7 @@ from trainmon.model import (
 )
 from trainmon.parsing.parser import FileParser
 from trainmon.session.files import MANY_FILES, SETTLED_WORDS, TAIL_BYTES, TAIL_BYTES_MANY, SourceFile, node_name
+from trainmon.session.preview import Preview
 from trainmon.session.run import RunState
 from trainmon.session.weave import Weaver
 from trainmon.settings import Settings
@@ -36,10 +37,8 @@ SLICE = 32 << 10
 """Bytes that are parsed before other threads are let in."""
 JOINED_FRESH_S = 60.0
 """A file that joins later and changed this recently speaks of the present."""
-_TAILS = 2 << 20
-_TAIL_MIN = 16 << 10
-"""Bytes of all tails, and at least of each, that make the first picture."""
 _ENDS_WORTH = 128 << 10
+_HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _SPEAKER_S = 10.0
@@ -68,20 +67,19 @@ class Engine:
         self.files: dict[int, SourceFile] = {}
         self.missing: dict[str, SourceView] = {}
         self.forward = RunState(Detectors(settings.thresholds, lookup=catalogue.entry), separate=separate)
-        self.glimpse: RunState | None = None
         self.front = self.forward
         self.gap_steps: set[int] = set()
+        """Steps behind which something was lost."""
         self.speaker: SourceFile | None = None
         self.spoke_at = 0.0
         self.newest: SourceFile | None = None
         self.newest_heard: float | None = None
-        self.handovers = 0
         self.breathe: Callable[[], None] = lambda: time.sleep(0)
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
         self._ages_at = 0.0
         self._past = Weaver(self._parse_past, self._give_past, self._mark)
-        self._ends = self._new_ends()
+        self.preview = Preview(lambda: self.breathe())
 
     # ------------------------------------------------------------ events
 
@@ -112,8 +110,7 @@ class Engine:
         Returns:
             True when there is more that can be done at once.
         """
-        more = self._ends.work(over, force=True)
-        if more or over():
+        if self.preview.work(over) or over():
             return True
         return self._past.work(over, force=force)
 
@@ -122,11 +119,12 @@ class Engine:
         """Bytes of text that were taken in and are not parsed yet."""
         return self._past.waiting_bytes
 
-    def _new_ends(self) -> Weaver:
-        return Weaver(self._parse_end, self._give_end, self._mark)
-
     def _runs(self) -> tuple[RunState, ...]:
-        return (self.forward,) if self.glimpse is None else (self.forward, self.glimpse)
+        return (self.forward,) if self.preview.run is None else (self.forward, self.preview.run)
+
+    def _past_runs(self, file: SourceFile) -> tuple[RunState, ...]:
+        """The runs that the past of this file is fed to: the preview has the end of a long file already."""
+        return (self.forward,) if file.glimpsed else self._runs()
 
     def _parser(self, name: str, mtime: float, *, numbered: bool = True) -> FileParser:
         tags = self.settings.tags_for(name)
@@ -144,7 +142,7 @@ class Engine:
             parser=parser,
             size=event.size,
             mtime=event.mtime,
-            fresh=event.joined and now - event.mtime < JOINED_FRESH_S,
+            fresh=event.joined and now - event.mtime < JOINED_FRESH_S and event.size < HISTORY_WORTH,
             heard=min(event.mtime, now) if event.size else 0.0,
         )
         self.files[event.source] = file
@@ -165,49 +163,22 @@ class Engine:
         file = self.files.get(event.source)
         if file is None or file.live:
             return
-        if self.glimpse is None:
-            self.glimpse = self._copy(self.forward)
-            self.front = self.glimpse
+        if self.preview.run is None:
+            self.preview.run = self.front = self._copy(self.forward)
             self._dirty_all()
-        file.glimpsed = True
-        file.size = event.size
-        parser = file.ahead = self._parser(file.name, file.mtime, numbered=False)
-        file.ahead_generation = event.generation
-        when = file.heard or self.clock.now()
-        head = parser.feed(event.head, 0)
-        if not file.records:  # else the copy has them
-            self.glimpse.feed(file, head, when, live=False, detect=False)
-        self.glimpse.leap(file)
-        steps = [step for record in head if isinstance(step := record.values.get("step"), int)]
-        if steps:
-            self.gap_steps.add(max(steps))
-        # With many files a part of each tail has to do for the first picture.
-        most = max(_TAIL_MIN, _TAILS // max(1, len(self.files)))
-        tail, offset = event.tail, event.tail_offset
-        if len(tail) > most:
-            cut = tail.find(b"\n", len(tail) - most) + 1
-            tail, offset = tail[cut:], offset + cut
-        if file.id not in self._ends:
-            self._ends.open(file)
-        self._ends.add(Data(file.id, event.generation, offset, tail, event.size, file.mtime), when)
-        self._ends.close(file.id)
+        parser = self._parser(file.name, file.mtime, numbered=False)
+        tail = self.preview.glimpse(file, event, parser, file.heard or self.clock.now(), len(self.files))
         file.keep_tail(tail, self._tail_limit())
         self._spoke(file, file.heard)
 
     def _ahead(self, event: Ahead) -> None:
         file = self.files.get(event.source)
-        if file is None or file.ahead is None or self.glimpse is None or file.live:
+        if file is None or file.live:
             return
         now = self.clock.now()
         file.keep_tail(event.data, self._tail_limit())
         self._spoke(file, now)
-        self.glimpse.heard(file.node, now, live=True)
-        if file.id in self._ends:
-            end = event.offset + len(event.data)
-            self._ends.add(Data(file.id, event.generation, event.offset, event.data, end, event.mtime), now)
-        else:
-            self.glimpse.feed(file, file.ahead.feed(event.data, event.offset), now, live=True)
-            self._pending.add(file.id)
+        self.preview.ahead(file, event, now)
 
     def _data(self, event: Data) -> None:
         file = self.files.get(event.source)
@@ -240,12 +211,14 @@ class Engine:
         """A file of middle size waits here as a whole: show its end before it is parsed."""
         if file.glimpsed or event.size < _ENDS_WORTH or len(self.files) > _ENDS_FILES:
             return
-        ends = self._past.ends(file.id, _TAIL_MIN, _ENDS_WORTH // 2)
+        ends = self._past.ends(file.id, _HEAD, _ENDS_WORTH // 2)
         if ends is not None and ends[2] > len(ends[0]):
             self._glimpse(Glimpse(file.id, event.generation, *ends, event.size))
 
     def _parse_past(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
         self.breathe()
+        for run in self._past_runs(file):
+            run.heard(file.node, file.heard, live=False)
         records = file.parser.feed(data, offset)
         file.read = offset + len(data)
         file.size = max(file.size, size)
@@ -253,18 +226,8 @@ class Engine:
         return records
 
     def _give_past(self, file: SourceFile, records: list[Record], arrival: float) -> None:
-        runs = (self.forward,) if file.glimpsed or self.glimpse is None else (self.forward, self.glimpse)
-        self._feed(file, records, arrival, live=False, runs=runs)
+        self._feed(file, records, arrival, live=False, runs=self._past_runs(file))
         self._pending.add(file.id)
-
-    def _parse_end(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
-        self.breathe()
-        return file.ahead.feed(data, offset) if file.ahead is not None else []
-
-    def _give_end(self, file: SourceFile, records: list[Record], arrival: float) -> None:
-        if self.glimpse is not None:
-            self.glimpse.feed(file, records, arrival, live=False)
-            self._pending.add(file.id)
 
     def _mark(self, event: CaughtUp | Replaced) -> None:
         if isinstance(event, CaughtUp):
@@ -304,18 +267,15 @@ class Engine:
             self._dirty_all()
 
     def _hand_over(self) -> None:
-        if self.glimpse is None:
-            return
         if not all(file.live or file.settled or not file.glimpsed for file in self.files.values()):
             return
-        glimpse, self.glimpse = self.glimpse, None
+        glimpse = self.preview.end()
+        if glimpse is None:
+            return
         self.front = self.forward
-        self.gap_steps.clear()
-        self.handovers += 1
         self.forward.adopt(glimpse)
         for file in self.files.values():
             file.ahead = None
-        self._ends = self._new_ends()
         self._dirty_all()
 
     def _replaced(self, event: Replaced) -> None:
@@ -323,7 +283,7 @@ class Engine:
         if file is None:
             return
         now = self.clock.now()
-        runs = self._runs() if file.live or not file.glimpsed else (self.forward,)
+        runs = self._runs() if file.live else self._past_runs(file)
         self._feed(file, file.parser.finish(), file.heard or now, live=file.live, runs=runs)
         file.bytes_before += file.read
         file.lines_before += file.parser.lines
@@ -373,6 +333,8 @@ class Engine:
 
     def flush_quiet(self, now: float) -> None:
         """Take last lines without a line end, and tracebacks that nothing follows, as complete once it is quiet."""
+        self._pending |= self.preview.fed
+        self.preview.fed.clear()
         for source in list(self._pending):
             file = self.files[source]
             if not 0.0 <= now - file.fed < FLUSH_AFTER_S:
@@ -385,9 +347,8 @@ class Engine:
         A half line stays (the rest of a writer's buffer may come minutes later) unless the file has ended.
         """
         whole = ended or file.tail[-1:] == b"\n"
-        if file.ahead is not None and self.glimpse is not None and not file.live:
-            records = file.ahead.finish() if whole else file.ahead.settle()
-            self.glimpse.feed(file, records, file.heard, live=False)
+        if file.ahead is not None and not file.live:
+            self.preview.flush(file, whole=whole)
         elif file.live or file.settled or ended:
             records = file.parser.finish() if whole else file.parser.settle()
             self._feed(file, records, file.heard, live=file.live and not ended, runs=self._runs())
@@ -396,7 +357,7 @@ class Engine:
         """Let the detectors of the run on screen see that time passes."""
         self.flush_quiet(now)
         # While history is read without a glimpse there is no present yet that could be judged.
-        if self.glimpse is not None or not self.in_history:
+        if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
         if now - self._ages_at >= (1.0 if self.newest_heard is None or now - self.newest_heard < 15.0 else 5.0):
             self._ages_at = now
@@ -419,7 +380,7 @@ class Engine:
             else:
                 read += min(file.read, file.size)
             size += file.size
-        if self.glimpse is None and (not self.in_history or size - read < HISTORY_WORTH):
+        if self.preview.run is None and (not self.in_history or size - read < HISTORY_WORTH):
             return None
         return read / size if size else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ _REST = "\0rest"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an error stands. line 0: not known yet."""
+    """Where an error stands. line 0: not known yet. at: the line's time, else the newest before it in the file."""
 
     source: int
     name: str
@@ -28,6 +29,7 @@ class Place:
     time: float | None
     node: str
     rank: int | None
+    at: float | None
 
 
 @dataclass(slots=True)
@@ -53,6 +55,11 @@ class ErrorGroup:
     ranks: set[int] = field(default_factory=set)
 
     @property
+    def sort_key(self) -> tuple[float, int]:
+        """Earliest first. What has no time at all stands before what has: it is the start of a log."""
+        return (self.first.at if self.first.at is not None else -math.inf, self.order)
+
+    @property
     def where(self) -> str:
         """Who says it: "worker-2 rank 19", "worker-2 ranks 16–23", "7 nodes"."""
         who = span_words(self.nodes, many=1)
@@ -76,12 +83,17 @@ class ErrorBook:
     def __iter__(self) -> Iterator[ErrorGroup]:
         return iter(self._groups.values())
 
-    def add(self, record: Record, source: int, node: str) -> ErrorGroup:
-        """Count one error record; returns its group."""
+    def add(self, record: Record, source: int, node: str, newest: float | None = None) -> ErrorGroup:
+        """Count one error record; returns its group.
+
+        Args:
+            newest: The newest time in its file, for lines that have none.
+        """
         code = record.code or "UNKNOWN_ERROR"
         message = record.message or record.text or code
         key = f"{code}\0{masked(message)}" if code in UNKNOWN else code
-        place = Place(source, record.source, record.line, record.offset, record.time, node, record.rank)
+        at = record.time if record.time is not None else newest
+        place = Place(source, record.source, record.line, record.offset, record.time, node, record.rank, at)
         group = self._groups.get(key)
         if group is None:
             if len(self._groups) >= MAX_GROUPS:
@@ -121,4 +133,4 @@ class ErrorBook:
 def _before(one: Place, other: Place) -> bool:
     if one.source == other.source:
         return False
-    return one.time is not None and other.time is not None and one.time < other.time
+    return one.at is not None and other.at is not None and one.at < other.at

@@ -38,6 +38,7 @@ class GpuBook:
     def __init__(self) -> None:
         self._gpus: dict[tuple[str, int | None], _Gpu] = {}
         self._by_node: dict[str, list[_Gpu]] = {}
+        self._ranks: dict[str, int | None] = {}
         self.newest: float | None = None
         self.interval: float | None = None
         self.revision = 0
@@ -55,8 +56,8 @@ class GpuBook:
         if _KEYS.isdisjoint(values):
             return False
         index = record.gpu if record.gpu is not None else record.local_rank
-        if index is None:
-            index = record.rank
+        if index is None and record.rank is not None:
+            index = self._by_rank(node, record.rank)
         key = (node, index)
         gpu = self._gpus.get(key)
         if gpu is None:
@@ -79,6 +80,20 @@ class GpuBook:
         self.newest = heard if self.newest is None else max(heard, self.newest)
         self.revision += 1
         return True
+
+    def _by_rank(self, node: str, rank: int) -> int | None:
+        """The index that a rank gives: none while its node has but one (then the figure is the node's)."""
+        first = self._ranks.setdefault(node, rank)
+        if first is None:
+            return rank
+        if first == rank:
+            return None
+        self._ranks[node] = None
+        alone = self._gpus.pop((node, None), None)
+        if alone is not None:
+            alone.index = first
+            self._gpus[(node, first)] = alone
+        return rank
 
     def of(self, node: str) -> list[_Gpu]:
         """The GPUs of a node."""

@@ -46,7 +46,7 @@ class IncidentDesk:
         if found:
             self._note_events(front, found, now)
             front.dirty.update(("alerts", "events", "spans"))
-        judged = engine.glimpse is not None or not history
+        judged = engine.preview.run is not None or not history
         if front is not self._shown or judged != self._past_read:
             self._shown, self._past_read = front, judged
             self._take_over(front, engine, now, judged)

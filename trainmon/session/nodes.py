@@ -57,41 +57,23 @@ class NodeState:
 
     Attributes:
         declared: The log names it itself (its name does not come from the file's name alone).
-        step, first_step, total_steps: Newest, first and announced last step.
+        step, first_step, total_steps: Newest, first and announced last step. steps: How many it told of.
         own_s: Seconds a step without waiting for others, where the log tells, else the step time.
         heard: Arrival of its newest line, Unix seconds (file time for what was there at opening).
         said: The newest time in its log.
     """
 
     __slots__ = (
-        "_last_pace",
-        "_own",
-        "_own_steps",
-        "_pace",
-        "declared",
-        "error_lines",
-        "fatal_code",
-        "first_step",
-        "heard",
-        "loss",
-        "memory_mb",
-                "name",
-        "own_from_log",
-        "own_s",
-        "said",
-        "sources",
-        "step",
-        "step_time",
-        "telemetry",
-        "temperature_c",
-        "total_steps",
-        "wait_s",
+        "_last_pace", "_own", "_own_steps", "_pace", "declared", "error_lines", "fatal_code", "first_step", "heard",
+        "loss", "memory_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time", "steps", "telemetry",
+        "temperature_c", "total_steps", "wait_s",
     )  # fmt: skip
 
     def __init__(self, name: str, declared: bool) -> None:
         self.name = name
         self.declared = declared
         self.step: int | None = None
+        self.steps = 0
         self.first_step: int | None = None
         self.total_steps: int | None = None
         self.loss: float | None = None
@@ -159,6 +141,7 @@ class NodeState:
             if fresh:
                 self._note_pace(step, record.time if record.time is not None else (arrival if live else None))
                 self.step = step
+                self.steps += 1
                 self.fatal_code = None  # it went on
                 if self.first_step is None:
                     self.first_step = step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from trainmon.catalogue import Catalogue
@@ -13,7 +12,7 @@ CAUSE = "probable cause"
 
 def role_words(groups: Iterable[ErrorGroup], catalogue: Catalogue) -> dict[str, str]:
     """Role by the group's key: the first fatal one is the cause, what its entry lists as consequences follows it."""
-    ordered = sorted(groups, key=lambda g: (g.first.time if g.first.time is not None else math.inf, g.order))
+    ordered = sorted(groups, key=lambda group: group.sort_key)
     cause = next((group for group in ordered if group.priority == 1), None)
     follows = set(catalogue.consequences(cause.code)) if cause is not None else set()
     roles: dict[str, str] = {}

@@ -24,7 +24,6 @@ from trainmon.session.wording import finite, natural
 QUARANTINE = 200
 _SLACK_STEPS = 4
 _STEPPED = frozenset({"metrics", "eval", "summary"})
-_NODE_KINDS = frozenset({"metrics", "eval", "gpu", "host"})
 
 
 class RunState:
@@ -66,6 +65,9 @@ class RunState:
         self._ordinals: dict[str, int] = {}
         self._starters = 0
         self._last_steps: dict[int, int] = {}
+        self._told: dict[int, dict[str, None]] = {}
+        """By file: names of nodes that stand in its lines, two at most."""
+        self._file_times: dict[int, float] = {}
 
     # ------------------------------------------------------------ taking in
 
@@ -126,6 +128,7 @@ class RunState:
             self._labels(record.labels)
         time = record.time
         if time is not None:
+            self._file_times[file.id] = time
             if self.first_time is None or time < self.first_time:
                 self.first_time = time
             if self.newest_time is None or time > self.newest_time:
@@ -150,11 +153,18 @@ class RunState:
         if self.separate:
             return file.node, False
         if record.node:
+            if record.node != file.node:
+                told = self._told.setdefault(file.id, {})
+                if len(told) < 2:
+                    told[record.node] = None
             return record.node, record.node != file.node
         if record.rank is not None:
             name = f"rank {record.rank}"
-            if record.kind in _NODE_KINDS or self.nodes.get(name) is not None:
+            if (record.kind == "metrics" and "step" in record.values) or self.nodes.get(name) is not None:
                 return name, True
+        names = self._told.get(file.id)
+        if names is not None and len(names) == 1:
+            return next(iter(names)), True  # its machine names itself in some lines, the training in none
         return file.node, False
 
     def _labels(self, labels: dict[str, str]) -> None:
@@ -315,7 +325,7 @@ class RunState:
         self.dirty.update(("events", "counts", "sources"))
 
     def _error(self, record: Record, file: SourceFile, name: str, declared: bool, arrival: float) -> None:
-        self.errors.add(record, file.id, name)
+        self.errors.add(record, file.id, name, self._file_times.get(file.id))
         self.dirty.update(("errors", "counts"))
         node = self.nodes.need(name, True, file.id) if declared else self.nodes.get(name)
         if node is None and record.priority == 1:
@@ -344,8 +354,15 @@ class RunState:
     @property
     def step(self) -> int | None:
         """The newest step of the slowest node."""
-        steps = [node.step for node in self.nodes if node.step is not None]
-        return min(steps, default=None)
+        slowest = self.slowest
+        return slowest.step if slowest is not None else None
+
+    @property
+    def slowest(self) -> NodeState | None:
+        """The node that is behind all others; one that told of a step or two long ago does not count."""
+        nodes = self.nodes.stepping()
+        steady = [node for node in nodes if node.steps >= 3]
+        return min(steady or nodes, key=lambda node: node.step or 0, default=None)
 
     @property
     def total_steps(self) -> int | None:

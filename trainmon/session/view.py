@@ -173,10 +173,10 @@ def error_views(run: RunState, catalogue: Catalogue, *, exact: bool) -> tuple[Er
     """The errors: the probable cause first, what follows it by time, then the rest."""
     roles = role_words(run.errors, catalogue)
 
-    def order(group: ErrorGroup) -> tuple[int, float, int]:
+    def order(group: ErrorGroup) -> tuple[int, tuple[float, int]]:
         role = roles[group.key]
         rank = 0 if role == "probable cause" else 1 if role.startswith("follows") else 2 if group.priority < 3 else 3
-        return rank, group.first.time if group.first.time is not None else math.inf, group.order
+        return rank, group.sort_key
 
     return tuple(
         _error_view(group, roles[group.key], catalogue, exact=exact)
@@ -329,7 +329,7 @@ def eta(run: RunState, state: StateWord) -> float | None:
     """Seconds to the last step, from the slowest node; None when it cannot be said."""
     if state not in ("running", "quiet"):
         return None
-    slowest = min((n for n in run.nodes if n.step is not None), key=lambda n: n.step or 0, default=None)
+    slowest = run.slowest
     total = run.total_steps
     if slowest is None or slowest.step is None or total is None:
         return None
