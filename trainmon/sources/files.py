@@ -107,13 +107,15 @@ class FollowedFile:
         mark: Up to 64 bytes that precede `offset`.
         size: Bytes of the held file at the last look that found something; mtime: its last change, Unix seconds.
         at_end: True when the last reading met the end of the held file.
+        checked: Monotonic time of the last look at the path.
         missing: True when the last look at the path found nothing there.
         retired: (key, mark, offset) of the files that the path named before, newest last, at most 8.
     """
 
     __slots__ = (
-        "_checked", "_claimed", "_clock", "_pending",
-        "at_end", "fd", "generation", "key", "mark", "missing", "mtime", "offset", "path", "retired", "size", "source",
+        "_claimed", "_clock", "_pending",
+        "at_end",
+        "checked", "fd", "generation", "key", "mark", "missing", "mtime", "offset", "path", "retired", "size", "source",
     )  # fmt: skip
 
     def __init__(self, source: int, path: str, *, clock: Clock) -> None:
@@ -131,7 +133,7 @@ class FollowedFile:
         self.retired: deque[tuple[Key, bytes, int]] = deque(maxlen=8)
         self._clock = clock
         self._claimed: Callable[[Key, int], bool] = lambda _key, _fd: False
-        self._checked = clock.monotonic()
+        self.checked = clock.monotonic()
         self._pending: deque[_Next] = deque()
 
     # ------------------------------------------------------------------ opening and closing
@@ -146,13 +148,13 @@ class FollowedFile:
         fd, seen = open_regular(self.path)
         self.fd, self.key = fd, (seen.st_dev, seen.st_ino)
         self.size, self.mtime = seen.st_size, seen.st_mtime
-        self._checked = self._clock.monotonic()
+        self.checked = self._clock.monotonic()
 
     def adopt(self, fd: int, seen: os.stat_result) -> None:
         """Take over a descriptor that the caller has opened."""
         self.fd, self.key = fd, (seen.st_dev, seen.st_ino)
         self.size, self.mtime = seen.st_size, seen.st_mtime
-        self._checked = self._clock.monotonic()
+        self.checked = self._clock.monotonic()
 
     def claim(self, claimed: Callable[[Key, int], bool]) -> None:
         """Set which files (device and inode, open descriptor) belong to other followers and are not switched to."""
@@ -251,7 +253,7 @@ class FollowedFile:
             OSError: The path cannot be looked at, or what stands there cannot be opened.
         """
         now = self._clock.monotonic()
-        window, self._checked = now - self._checked, now
+        window, self.checked = now - self.checked, now
         try:
             seen = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -279,6 +281,17 @@ class FollowedFile:
             os.close(self._pending.pop().fd)
             late = True
         self._pending.append(_Next(fd, (seen.st_dev, seen.st_ino), late, seen.st_size))
+
+    def still_there(self, now: float) -> bool:
+        """A cheap look at the path: True when it names the held file, as it did before."""
+        try:
+            seen = os.stat(self.path)
+        except OSError:
+            return False
+        if self.missing or self._pending or self.key != (seen.st_dev, seen.st_ino):
+            return False
+        self.checked = now
+        return True
 
     def _advance(self, events: list[SourceEvent]) -> bool:
         """Switch to the next file; False when there is none, or its writer has not moved to it yet."""
@@ -339,7 +352,7 @@ class FollowedFile:
         found = os.pread(fd, len(self.mark), self.offset - len(self.mark))
         certain = old == self.key or len(self.mark) == MARK
         if certain and found == self.mark and seen.st_size >= self.offset:
-            self._checked = self._clock.monotonic() if old == self.key else self._checked
+            self.checked = self._clock.monotonic() if old == self.key else self.checked
             return
         if old == self.key:
             reason = "truncated" if seen.st_size < self.offset else "rewritten"

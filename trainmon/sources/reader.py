@@ -39,6 +39,9 @@ BATCH = 1024 * 1024
 
 _LIVE_LIMIT = 1024 * 1024
 _SATURATED_LIMIT = 64 * 1024
+_MANY = 256
+_STALE_S = 20.0
+_TURNS = 3
 _GLIMPSES = 8 * 1024 * 1024
 
 
@@ -81,6 +84,10 @@ class Reader:
         self._history: deque[Tail] = deque()
         self._out: list[SourceEvent] = []
         self._bytes = 0
+        self._fresh: list[Tail] = []
+        self._stale: list[Tail] = []
+        self._sorted_due = 0.0
+        self._lap = 0
         self._accepted = True
         self._begun = False
 
@@ -247,7 +254,7 @@ class Reader:
         news = False
         slot, now, pread = turn.slot, self._clock.monotonic(), os.pread
         enter, leave = slot.append, slot.pop
-        for tail in self._swept:
+        for tail in self._portion(now):
             if tail.probe_size:
                 # `Lanes.do`, written out: with a thousand files this loop is all that trainmon does when idle.
                 enter(tail)
@@ -259,18 +266,34 @@ class Reader:
                     leave()
                 except IndexError:
                     self._lanes.leave(turn, tail, [])
-                if same and tail.due > now:
-                    continue
+                if same:
+                    if tail.due > now:
+                        continue
+                    if self._lanes.do(turn, tail, lambda t=tail: t.still_there(now)):  # type: ignore[misc]
+                        tail.due = now + CHECK_S
+                        continue
             elif tail.due > now:
                 continue
             news = self._look(turn, tail, now) or news
         return news
 
+    def _portion(self, now: float) -> list[Tail]:
+        """The files to ask now: all; of very many, those that have been silent for long are asked in turn."""
+        if len(self._swept) <= _MANY:
+            return self._swept
+        if now >= self._sorted_due or len(self._swept) != len(self._fresh) + len(self._stale):
+            self._sorted_due = now + _STALE_S / 4
+            self._fresh = [tail for tail in self._swept if now - tail.active < _STALE_S or not tail.probe_size]
+            fresh = set(self._fresh)
+            self._stale = [tail for tail in self._swept if tail not in fresh]
+        self._lap = (self._lap + 1) % _TURNS
+        return self._fresh + self._stale[self._lap :: _TURNS]
+
     def _look(self, turn: Turn[Subject], tail: Tail, now: float) -> bool:
         """Read a file's news, and look at its path when that is due; True when it had any."""
         check = tail.due <= now
         if check:
-            tail.due, tail.checked = now + CHECK_S, now
+            tail.due = now + CHECK_S
         limit = _LIVE_LIMIT if self._accepted else _SATURATED_LIMIT
         if tail.parked and tail.phase == "live":
             self._make_room()
@@ -345,6 +368,7 @@ class Reader:
                 other.hangs = subject
                 roster.hangs(self._out, other)
         self._swept = [tail for tail in self._swept if tail.hangs is None]
+        self._fresh, self._stale = [], []
         self._history = deque(tail for tail in self._history if tail.hangs is None)
 
     def _take_back(self, turn: Turn[Subject]) -> None:

@@ -61,14 +61,14 @@ class Tail(FollowedFile):
         phase: "new" until it was begun, "history" until everything was given once, then "live".
         probe_mark, probe_at, probe_size: What a read of `probe_size` bytes at `probe_at` returns while nothing is new;
             `probe_size` is 0 when there is nothing to ask.
-        due: Monotonic time of the next look at the path; checked: of the last one; active: of the last news.
+        due: Monotonic time of the next look at the path; active: of the last news.
         failures: Errors in a row. parked: The descriptor was closed since there are too few.
         hangs: What this file waits for, when a read of it does not come back.
     """
 
     __slots__ = (
         "_ahead", "_ahead_mark", "_done", "_stamp",
-        "active", "checked", "due", "failures", "hangs", "name", "parked", "phase",
+        "active", "due", "failures", "hangs", "name", "parked", "phase",
         "probe_at", "probe_mark", "probe_size",
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Tail(FollowedFile):
         self.name = name
         self.phase = "new"
         self.probe_mark, self.probe_at, self.probe_size = b"", 0, 0
-        self.due = self.checked = self.active = now
+        self.due = self.active = now
         self.failures = 0
         self.hangs = None
         self.parked = False
