@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from trainmon.errors import SourceError
@@ -20,6 +21,8 @@ def run(options: argparse.Namespace) -> int:
     from trainmon.demo.writer import Writer
 
     settings = settings_of(options)
+    # A name is what logs like these usually lack; it comes the way that anybody would give it.
+    settings = replace(settings, tags={"worker-*.log": {"model_name": "qwen-7b-lora"}})
     folder = Path(options.keep) if options.keep else None
     try:
         if folder is None:

@@ -24,7 +24,7 @@ PACE = 18.0
 """How many times faster than recorded the run is played at speed 1."""
 CARD_MB = 81_920
 
-STRAGGLER, STRAGGLER_GPU, STRAGGLER_FROM, SLOWDOWN = 5, 6, 905, 1.127
+STRAGGLER, STRAGGLER_GPU, STRAGGLER_FROM, SLOWDOWN = 5, 6, 945, 1.127
 LEAK, LEAK_GPU, LEAK_FROM, LEAK_MB_A_STEP = 2, 3, 930, 41.0
 FAILS_AT = 1_200
 TIMEOUT_AFTER_S = 110.0
@@ -80,9 +80,10 @@ def moments(seed: int = 7) -> Iterator[Moment]:
             at += CHECKPOINT_S
             yield Moment(at, 0, "INFO", f"checkpoint saved to checkpoints/step-{step} in {CHECKPOINT_S:.1f} s")
         if step % EVAL_EVERY == 0:
-            yield Moment(at + 0.3, 0, "INFO", f"evaluation started at step={step}")
+            yield Moment(at + 0.3, 0, "INFO", f"starting evaluation at step {step}")
             at += EVAL_S
-            yield Moment(at, 0, "INFO", f"step={step} eval_loss={_loss(step) + 0.06:.4f} eval_samples=2048")
+            yield Moment(at, 0, "INFO", f"step={step} eval_loss={_loss(step) + 0.06:.4f}")
+            yield Moment(at, 0, "INFO", f"evaluation finished in {EVAL_S:.1f} s")
         if step % 60 == 17:
             worker = chance.randrange(WORKERS)
             yield Moment(at + 0.4, worker, "INFO", f"data loader: shard {worker} opened file {step // 60:05d}.parquet")

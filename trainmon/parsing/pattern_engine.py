@@ -1,7 +1,7 @@
 """The pattern engine: text lines, read by the rules of the format files and, failing those, by a sober generic reader.
 
-A rule is tried only when its literals stand on the line. What a pattern leaves of the line is read as pairs; a plan per set of keys
-remembers where each goes.
+A rule is tried only when its literals stand on the line. What a pattern leaves of the line is read as pairs; a plan per
+set of keys remembers where each goes.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class PatternEngine:
             fill(record, plan, found.values())
         hoped = [name for name in rule.expect if named(name, text)]
         measured = record.values.keys() - _STEPLESS
-        if hoped and not any(name in measured for name in hoped):
+        if hoped and not any(name in measured or f"eval_{name}" in measured for name in hoped):
             record.values.clear()
             record.extra.clear()
             return f"no number for {', '.join(hoped)}"
@@ -192,7 +192,7 @@ class PatternEngine:
         return ""
 
     def generic(self, record: Record, text: str, start: int) -> str | None:
-        """The fallback: a line counts as a record only when a step and a loss (or two other measurements) have numbers on it."""
+        """The fallback: a record needs numbers for a step and a loss (or two other measurements) on its line."""
         if "tep" not in text and "ter" not in text and "poch" not in text and "步" not in text and "pdate" not in text:
             return None
         pairs = mixed_pairs(text[start:])
