@@ -54,7 +54,7 @@ class Key:
 
 _OVERVIEW = frozenset({OVERVIEW})
 _LOG = frozenset({LOG})
-_SEARCHED = frozenset({OVERVIEW, LOG, HELP, LIST})
+_SEARCHED = frozenset({OVERVIEW, LOG, HELP})
 _TOLD = frozenset({OVERVIEW, WHY, LOG})
 
 GROUPS = ("everywhere", "move", "go to", "find", "alerts")

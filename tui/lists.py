@@ -64,7 +64,7 @@ class ListPage(Behind):
             self.set_focus(self.sources)
 
     def footer_keys(self) -> list[tuple[str, str]]:
-        labels = {"gpus": "", "nodes": "", "errors": "", "log": "", "next_match": ""}
+        labels = {"gpus": "", "nodes": "", "errors": "", "log": ""}
         if self.what == "quarantine":
             labels |= {"open": ""}
         return keys.footer(self.PAGE, **labels, back="")
@@ -93,9 +93,6 @@ class ListPage(Behind):
             self.monitor.open_log(source)
         else:
             self.notice("there is no file to open yet" if self.what == "sources" else "6 opens the log")
-
-    def action_search(self) -> None:
-        self.notice("this list has no search: 6 searches a whole file")
 
     def copied(self) -> tuple[str, str]:
         if self.what == "sources":

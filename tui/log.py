@@ -16,8 +16,8 @@ from trainmon.tui import keys
 from trainmon.tui.layout import Rect
 from trainmon.tui.logview import Line, Window
 from trainmon.tui.page import Behind
-from trainmon.tui.rawlines import RawReader
-from trainmon.widgets.cells import Pen, Row, graphemes, width_of
+from trainmon.tui.rawlines import RawReader, said
+from trainmon.widgets.cells import Pen, Row, width_of
 from trainmon.widgets.log_pane import Gutter, LogPane, PaneLine
 from trainmon.widgets.paint import Instrument
 
@@ -30,6 +30,8 @@ ERRORS = (
 LEVEL = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?)\b|\bTraceback \(most recent|\b[A-Z][A-Za-z.]*(?:Error|Exception): "
 )
+SHOWN = 4096
+"""Characters of a line that are looked at for drawing."""
 SIDE_STEP = 20
 """Columns of one step to the side."""
 
@@ -135,8 +137,20 @@ class LogPage(Behind):
             try:
                 await job()
             except (OSError, TrainmonError, ValueError) as error:
-                self.told = str(error)
+                self.told = said(error)
             self.draw_lines()
+
+    async def number(self, reader: RawReader) -> None:
+        """Number the lines, and show the numbers once they are known."""
+        try:
+            await reader.number_lines(lambda share: None)
+        except OSError as error:
+            self.told = said(error)
+        self.draw_lines()
+
+    def tell(self, text: str) -> None:
+        """Say what happened to the file."""
+        self.told = text
 
     def do(self, job: Callable[[], Awaitable[None]]) -> None:
         """Queue a move."""
@@ -151,14 +165,17 @@ class LogPage(Behind):
                 if self.reader is not None:
                     self.reader.close()
                 self.source, self.told, self.reader, self.window = source, "", None, None
-                self.reader = RawReader(self.monitor.session.open_log(source))
+                self.reader = RawReader(self.monitor.session.open_log(source), self.tell)
                 self.window = Window(self.reader, max(1, self.pane.size.height))
+                self.run_worker(self.number(self.reader), exclusive=True, group="numbers", exit_on_error=False)
             if offset is None and line is None:
                 await self.window.to_end()
             else:
-                at = offset if offset is not None else await self.reader.offset_of(line or 1)
                 self.window.follow = False
-                await self.window.to_offset(at or 0)
+                if offset is None:
+                    await self.jump(line or 1)
+                else:
+                    await self.window.to_offset(offset)
             self.column = 0
             self.show_crumbs(self.monitor.snapshot)
 
@@ -197,19 +214,20 @@ class LogPage(Behind):
         if not self.is_mounted:
             return
         lines = window.lines if window is not None else []
-        self.pane.show(self.pane_lines(lines), window.at if window is not None else None, self.place_marks(), False)
+        at = window.at if window is not None else None
+        self.pane.show(self.pane_lines(lines), at, column=self.column, gutter=self.place_marks())
         self.head.show(*self.head_spans())
 
     def pane_lines(self, lines: list[Line]) -> list[PaneLine]:
-        """Lines as the pane wants them: numbered where that is known, shifted, with what was searched marked."""
+        """Lines as the pane wants them: numbered where that is known, with their level and what was searched marked."""
         pattern = compile_pattern(self.pattern, words=True) if self.pattern else None
+        first = self.reader.number_of(lines[0].offset) if self.reader is not None and lines else None
         out = []
-        for line in lines:
-            text = line.text if not self.column else "".join(graphemes(line.text)[self.column :])
+        for index, line in enumerate(lines):
             # A line of megabytes must not hold up the drawing of the others.
-            text = text[:4096]
+            text = line.text[: self.column + SHOWN]
             matches = tuple(m.span() for m in pattern.finditer(text) if m.end() > m.start()) if pattern else ()
-            number = self.reader.number_of(line.offset) if self.reader is not None else None
+            number = first + index if first is not None else None
             out.append(PaneLine(text, number, level_of(line.text), matches=matches))
         return out
 
@@ -236,7 +254,8 @@ class LogPage(Behind):
             left.append((f"  searching {units.percent(self.searching * 100)} · Esc stops", "warning"))
         right: Row = []
         if window is not None and self.reader is not None and window.chosen is not None:
-            number = self.reader.number_of(window.chosen.offset)
+            first = self.reader.number_of(window.lines[0].offset)
+            number = first + window.at if first is not None else None
             total = f" of {units.count(view.lines)}" if view is not None and view.lines else ""
             if number is not None:
                 right += [("line ", "muted"), (units.count(number), "strong"), (total, "muted")]
@@ -295,21 +314,23 @@ class LogPage(Behind):
                 self.notice("a line number, please")
                 return
 
-            async def jump() -> None:
-                if self.window is None or self.reader is None:
-                    return
-                at = await self.reader.offset_of(int(digits))
-                self.window.follow = False
-                if at is None:
-                    await self.window.to_end()
-                    self.told = f"the file ends before line {int(digits):,}"
-                else:
-                    self.told = ""
-                    await self.window.to_offset(at)
-
-            self.do(jump)
+            self.do(lambda: self.jump(int(digits)))
 
         self.ask("line", "Enter goes there · Esc", go)
+
+    async def jump(self, number: int) -> None:
+        """To a line by its number; the lines before it are counted first where they are not yet."""
+        if self.window is None or self.reader is None:
+            return
+
+        def progress(share: float) -> None:
+            self.told = f"counting lines {units.percent(share * 100)}"
+            self.head.show(*self.head_spans())
+
+        at, there = await self.reader.offset_of(number, progress)
+        self.window.follow = False
+        self.told = "" if there else f"there are fewer lines than {number:,}: this is the last"
+        await self.window.to_offset(at)
 
     def step_file(self, step: int) -> None:
         """The next or previous file."""
@@ -384,22 +405,28 @@ class LogPage(Behind):
         self.told = ""
 
         def progress(share: float) -> None:
-            if self.searching is None or share - self.searching >= 0.01:
+            if self.searching is not None:
                 self.searching = share
                 self.head.show(*self.head_spans())
 
         try:
-            found = await reader.find(compiled, chosen, step, progress)
+            forward = step > 0
+            found = await reader.find(compiled, chosen.end if forward else chosen.offset, forward, progress)
             if pattern is None:
                 found = nearest(found, self.known_errors(), chosen, step)
+            round_about = found is None
+            if round_about:
+                # Nothing on this side: on from the other end, the chosen line included.
+                found = await reader.find(compiled, 0 if forward else await reader.size(), forward, progress)
             if found is None:
-                what = "error" if pattern is None else repr(pattern)
-                self.told = f"no {what} {'below' if step > 0 else 'above'}"
+                self.told = "no error in this file" if pattern is None else f"{pattern!r} is not in this file"
             else:
+                if round_about:
+                    self.told = "from the top again" if forward else "from the end again"
                 window.follow = False
                 await window.to_offset(found)
         except (OSError, TrainmonError, ValueError) as error:
-            self.told = str(error)
+            self.told = said(error)
         finally:
             self.searching = None
         self.draw_lines()

@@ -5,12 +5,11 @@ Only the lines in the window are kept, so that a file of many gigabytes costs no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
 class Line(NamedTuple):
-    """One line: byte offsets of its start and of the next line, and its text, safe to show."""
+    """One line: byte offsets of its start and of the next line, and its text."""
 
     offset: int
     end: int
@@ -20,16 +19,20 @@ class Line(NamedTuple):
 class Reader(Protocol):
     """Random access to the lines of one file."""
 
+    async def refresh(self) -> bool:
+        """Look at the file again; True when offsets from before mean nothing any more."""
+        ...
+
+    async def size(self) -> int:
+        """Bytes of the file at the last look."""
+        ...
+
     async def forward(self, offset: int, count: int) -> list[Line]:
         """Up to `count` lines from the line that holds `offset`."""
         ...
 
     async def backward(self, offset: int, count: int) -> list[Line]:
-        """Up to `count` lines that end at or before `offset`, in the file's order."""
-        ...
-
-    async def size(self) -> int:
-        """Bytes of the file now."""
+        """Up to `count` lines before the line that holds `offset`, in the file's order."""
         ...
 
 
@@ -37,7 +40,7 @@ class Window:
     """Lines on screen.
 
     Attributes:
-        lines: What is shown, from the top.
+        lines: What is shown, from the top; neighbours in the file.
         at: Index of the chosen line.
         follow: Stay at the end as the file grows.
         height: Rows that there are.
@@ -58,11 +61,11 @@ class Window:
     async def resize(self, height: int) -> None:
         """Another number of rows."""
         self.height = max(1, height)
-        if self.follow or not self.lines:
-            await self.to_end()
-            return
         chosen = self.chosen
-        await self.to_offset(chosen.offset if chosen is not None else 0, above=min(self.at, self.height - 1))
+        if self.follow or chosen is None:
+            await self.to_end()
+        else:
+            await self.to_offset(chosen.offset, above=min(self.at, self.height - 1))
 
     async def to_end(self) -> None:
         """The last lines, the newest chosen."""
@@ -77,16 +80,16 @@ class Window:
 
     async def to_offset(self, offset: int, above: int | None = None) -> None:
         """Choose the line at an offset, with some lines above it (a third of the window unless told)."""
-        want = self.height // 3 if above is None else above
+        want = min(self.height - 1, self.height // 3 if above is None else above)
         below = await self.reader.forward(max(0, offset), self.height)
         if not below:
             await self.to_end()
             return
-        before = await self.reader.backward(below[0].offset, max(want, self.height - len(below)))
-        keep = max(want, self.height - len(below))
-        before = before[len(before) - keep :] if keep < len(before) else before
+        # Near the end the window is filled from above.
+        want = max(want, self.height - len(below))
+        before = await self.reader.backward(below[0].offset, want)
         self.at = len(before)
-        self.lines = (before + below)[: max(self.height, self.at + 1)]
+        self.lines = (before + below)[: self.height]
 
     async def move(self, rows: int) -> None:
         """Move the chosen line; the window follows it."""
@@ -96,30 +99,24 @@ class Window:
             self.follow = False
         target = self.at + rows
         if target < 0:
-            more = await self.reader.backward(self.lines[0].offset, min(-target, 4 * self.height))
+            more = await self.reader.backward(self.lines[0].offset, -target)
             self.lines = (more + self.lines)[: self.height]
             self.at = max(0, target + len(more))
         elif target >= len(self.lines):
-            need = target - len(self.lines) + 1
-            more = await self.reader.forward(self.lines[-1].end, min(need, 4 * self.height))
-            self.lines = self.lines + more
+            more = await self.reader.forward(self.lines[-1].end, target - len(self.lines) + 1)
+            self.lines += more
             self.at = min(target, len(self.lines) - 1)
             drop = max(0, len(self.lines) - self.height)
             self.lines, self.at = self.lines[drop:], self.at - drop
         else:
             self.at = target
 
-    async def refresh(self) -> bool:
-        """The file may have grown: follow it, fill free rows, or read the last line again. True when rows changed."""
-        before = list(self.lines)
-        if self.follow:
+    async def refresh(self) -> None:
+        """Look at the file: follow its end, fill free rows, read an unfinished last line again."""
+        known = await self.reader.size()
+        if await self.reader.refresh() or self.follow:
             await self.to_end()
-        elif len(self.lines) < self.height or (self.lines and self.lines[-1].end >= await self.reader.size()):
+        elif len(self.lines) < self.height or self.lines[-1].end >= known:
             start = self.lines[0].offset if self.lines else 0
             self.lines = await self.reader.forward(start, self.height)
             self.at = min(self.at, max(0, len(self.lines) - 1))
-        return self.lines != before
-
-
-Progress = Callable[[float], None]
-"""Told the share of the file that has been searched, 0 to 1."""

@@ -238,7 +238,7 @@ class Overview(Page):
         panel = self.list_now()
         if panel is None:
             return
-        if panel is not self.focused:
+        if self.focused is not panel:
             self.set_focus(panel)
             self.show_footer()
             if rows < 0:

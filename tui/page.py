@@ -1,4 +1,4 @@
-"""What all pages share: absolute places, the footer, the line to type in, and the actions that mean the same on each."""
+"""What all pages share: absolute places, the footer, the line to type in, actions that mean the same on each."""
 
 from __future__ import annotations
 
