@@ -128,7 +128,8 @@ class Pane:
         self.columns, self.rows = columns, rows
         # A home of its own: no configuration and no state of whoever runs the tests.
         env = {"TERM": term, "PS1": "ready$ ", "HISTFILE": "", "HOME": str(folder / ".home"), "LC_ALL": "C.UTF-8",
-               "COLORTERM": "", "XDG_STATE_HOME": str(folder / ".state"), "XDG_CONFIG_HOME": str(folder / ".config"),
+               "COLORTERM": "", "TMPDIR": str(folder), "XDG_STATE_HOME": str(folder / ".state"),
+               "XDG_CONFIG_HOME": str(folder / ".config"),
                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": ""}  # fmt: skip
         settings = [f"{key}={value}" for key, value in env.items()]
         self.tmux("new-session", "-d", "-s", name, "-x", str(columns), "-y", str(rows), "-c", str(folder),

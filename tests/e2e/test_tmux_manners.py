@@ -161,3 +161,15 @@ def test_leaving_takes_no_time(training, open_pane: Callable) -> None:
     while os.path.exists(f"/proc/{process}") and time.monotonic() < end:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{process}")
+
+
+def test_the_demo_puts_its_logs_away_when_it_is_ended(open_pane: Callable, tmp_path) -> None:
+    pane = open_pane(100, 30)
+    pane.trainmon("demo")
+    pane.wait("DEMO")
+    pane.wait(r"\b8\d\d/5,000")
+    assert list(tmp_path.glob("trainmon-demo-*/worker-7.log"))
+    os.kill(pane.process(), signal.SIGTERM)
+    pane.wait("exit=143")
+    pane.is_clean()
+    assert not list(tmp_path.glob("trainmon-demo-*"))

@@ -103,7 +103,7 @@ def _line(snapshot: Snapshot, *parts: str) -> str:
 
 def _progress(snapshot: Snapshot) -> str:
     run = snapshot.run
-    parts = [run.state]
+    parts: list[str] = [run.state]
     if run.history is not None:
         parts.append(f"history {units.percent(run.history * 100)}")
     if run.step is not None:
