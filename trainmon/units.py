@@ -151,14 +151,15 @@ def per_second(value: float | None) -> str:
         return NONE
     if word := _word(value):
         return word
-    sign, size = (MINUS, -value) if value < 0 else ("", value)
-    room = 3 - len(sign)
+    if value < 0:
+        return NONE
+    size = value
     for scale in _SCALES:
         if size < 999.5:
             decimals = 2 if size < 9.995 else 1 if size < 99.95 else 0
             if not scale and size == int(size):
                 decimals = 0
-            return sign + f"{size:.{min(decimals, room - 1)}f}{scale}"
+            return f"{size:.{decimals}f}{scale}"
         size /= 1000.0
     return _scientific(value, 6, 1)
 
@@ -218,7 +219,7 @@ def mfu(value: float | None) -> str:
         return NONE
     if word := _word(value):
         return word
-    if abs(value) >= 999.95:
+    if value >= 999.95 or value <= -99.95:
         return percent(value)
     text = f"{abs(value):.1f} %"
     return MINUS + text if value < 0 and text != "0.0 %" else text

@@ -45,8 +45,9 @@ def _columns(events: Sequence[EventView], width: int) -> tuple[int, int, int, in
     """First columns of glyph, name, who and text."""
     wide = width >= 100
     glyph = 11 if wide else 10
-    names = max((width_of(event.name) for event in events), default=8)
-    who = glyph + 2 + min(max(names, 10 if wide else 9), 24 if wide else 14) + (3 if wide else 2)
+    names = min(max((width_of(event.name) for event in events), default=8), 24 if wide else 14)
+    # The columns stay where they are unless a name needs more.
+    who = max(glyph + (15 if wide else 13), glyph + 2 + names + 1)
     if not wide:
         return glyph, glyph + 2, who, who
     whos = max((width_of(event.who) for event in events), default=0)

@@ -25,7 +25,9 @@ _WEIGHT = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 
 def natural(name: str) -> list[tuple[int, str]]:
     """Sort key by which `worker-10` follows `worker-9`."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d{1,18})", name)]
+    parts = re.split(r"([0-9]{1,18})", name)
+    # Every second part is a number.
+    return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
 
 
 def summary(nodes: Sequence[NodeView]) -> list[Span]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Cell = tuple[str, str]
+_BLANK: Cell = (" ", "")
 
 
 def changed_span(old: Sequence[Cell], new: Sequence[Cell]) -> tuple[int, int] | None:
@@ -67,24 +69,35 @@ def strip_of(cells: Sequence[Cell], colours: Palette) -> Strip:
     segments: list[Segment] = []
     style_of = colours.style
     text: list[str] = []
-    style = None
-    seen = ""
+    style: Style | None = None
+    seen: str | None = None
     for index, (char, token) in enumerate(cells):
         if colours.ascii:
             # The second half of a wide character is a cell of its own here.
             char = to_ascii(char, token) if char else "?"
-        if style is None or (token != seen and style_of(token) != style):
-            if text:
-                segments.append(Segment("".join(text), style))
-                text = []
-            style = style_of(token)
-        seen = token
-        if char == "" and index == 0:
+        elif char == "" and index == 0:
             char = " "
+        if token != seen:
+            wanted = style_of(token)
+            if char == " " and style is not None and _bare(wanted) and _bare(style):
+                # A blank has no colour: it goes with its neighbour, which saves an escape sequence.
+                text.append(char)
+                continue
+            seen = token
+            if wanted != style:
+                if text:
+                    segments.append(Segment("".join(text), style))
+                    text = []
+                style = wanted
         text.append(char)
     if text:
         segments.append(Segment("".join(text), style))
     return Strip(segments, len(cells))
+
+
+def _bare(style: Style) -> bool:
+    """True where a blank in this style looks like any other blank."""
+    return style.bgcolor is None and not style.reverse
 
 
 class Instrument(Widget):
@@ -134,7 +147,7 @@ class Instrument(Widget):
         if width != self._width or height != len(self._cells) or colours is not self._palette:
             self._width, self._palette = width, colours
             self._rows = [[] for _ in range(height)]
-            self._cells = [expand([], width) for _ in range(height)]
+            self._cells = [[_BLANK] * width for _ in range(height)]
             self._strips = [None] * height
             whole = True
         else:
@@ -145,7 +158,8 @@ class Instrument(Widget):
             if row == self._rows[y]:
                 continue
             self._rows[y] = row
-            cells = expand(row, width)
+            # Blanks without a background are all the same cell, whatever their token.
+            cells = [cell if cell[0] != " " or "+" in cell[1] else _BLANK for cell in expand(row, width)]
             span = changed_span(self._cells[y], cells)
             if span is None:
                 continue

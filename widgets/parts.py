@@ -72,7 +72,7 @@ def bar(share: float | None, cells: int, token: str = "data") -> list[Span]:
         return []
     if share is None or not math.isfinite(share):
         return [("─" * cells, "faint")]
-    halves = max(0, min(cells * 2, round(share * cells * 2)))
+    halves = max(1 if share > 0 else 0, min(cells * 2, round(share * cells * 2)))
     full, half = divmod(halves, 2)
     out: list[Span] = []
     if full:

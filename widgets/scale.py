@@ -83,7 +83,7 @@ def x_window(first: float, last: float) -> tuple[float, float]:
         # A run that is seen from its middle on: the window begins near there.
         width = max(10.0, (last - first) * 1.25, last * 1e-9)
         power = 10.0 ** math.floor(math.log10(width))
-        size = next(end * power for end in _X_ENDS if end * power >= width * 0.999999)
+        size = next(end * power for end in _X_ENDS if end * power >= width * (1 - 1e-12))
         grain = power / 2 if power >= 2 else 1.0
         start = math.floor(first / grain) * grain
         while start + size < last:
@@ -91,7 +91,7 @@ def x_window(first: float, last: float) -> tuple[float, float]:
         return start, start + size
     power = 10.0 ** math.floor(math.log10(span))
     for end in _X_ENDS:
-        if end * power >= span * 0.999999:
+        if end * power >= span * (1 - 1e-12):
             return min(0.0, first), max(10.0, end * power)
     return min(0.0, first), span
 
@@ -144,7 +144,7 @@ def fit_rows(low: float, high: float, rows: int) -> tuple[float, float, int]:
                 bottom = math.floor(low / grain + 1e-9) * grain
             if bottom + (rows - 0.5) * row >= high and bottom - 0.5 * row <= low:
                 return bottom, row, every
-    return low, span / max(1, rows - 1), 2
+    return low, span / (rows - 0.5) * 1.000001, 2
 
 
 def value_range(points: Points) -> tuple[float, float, float] | None:
