@@ -257,6 +257,7 @@ async def test_descriptor_is_let_go(tmp_path: Path) -> None:
         held = [fd for fd in os.listdir("/proc/self/fd") if _target(fd) == str(path)]
         assert len(held) == 1
     del log
+    await asyncio.get_running_loop().shutdown_default_executor()  # its worker held the last call
     assert not [fd for fd in os.listdir("/proc/self/fd") if _target(fd) == str(path)]
 
 

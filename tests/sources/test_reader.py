@@ -14,6 +14,7 @@ import pytest
 from trainmon.clock import SystemClock
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Opened, Replaced, SourceState
 from trainmon.sources import files as files_module
+from trainmon.sources import reader as reader_module
 from trainmon.sources.reader import Reader
 
 DEADLINE_S = 20.0
@@ -72,9 +73,10 @@ class Sink:
 
 
 @pytest.fixture
-def follow():
+def follow(monkeypatch):
     """Start a reader on specs; it is stopped at the end and must not hold the test up."""
     readers: list[Reader] = []
+    monkeypatch.setattr(reader_module, "SCAN_S", 0.1)
 
     def start(*specs: object, **options: object) -> tuple[Reader, Sink]:
         sink = options.pop("sink", None) or Sink()
@@ -189,11 +191,11 @@ def test_clean_rotation_loses_nothing(tmp_path: Path, follow) -> None:
     log.write_bytes(b"1\n")
     _, sink = follow(log)
     sink.wait(lambda s: s.of(CaughtUp))
-    writer = open(log, "ab", buffering=0)
-    writer.write(b"2\n")
-    os.rename(log, tmp_path / "a.log.1")
-    writer.write(b"3, after the rename\n")
-    sink.wait(lambda s: s.data() == b"1\n2\n3, after the rename\n")
+    with open(log, "ab", buffering=0) as writer:
+        writer.write(b"2\n")
+        os.rename(log, tmp_path / "a.log.1")
+        writer.write(b"3, after the rename\n")
+        sink.wait(lambda s: s.data() == b"1\n2\n3, after the rename\n")
     log.write_bytes(b"4\n")
     sink.wait(lambda s: s.data() == b"4\n")
     assert [(event.reason, event.lost) for event in sink.of(Replaced)] == [("rotated", False)]
@@ -309,7 +311,7 @@ def test_expanded_pattern_is_watched_for_later_members(tmp_path: Path, follow) -
 def test_exact_watches_no_family(tmp_path: Path, follow) -> None:
     for number in (0, 1):
         (tmp_path / f"worker-{number}.log").write_bytes(b"x\n")
-    reader, sink = follow(tmp_path / "worker-0.log", tmp_path / "worker-1.log", tmp_path / "z*.log", exact=True)
+    _, sink = follow(tmp_path / "worker-0.log", tmp_path / "worker-1.log", tmp_path / "z*.log", exact=True)
     sink.wait(lambda s: len(s.of(CaughtUp)) == 2)
     (tmp_path / "worker-2.log").write_bytes(b"y\n")
     (tmp_path / "z.log").write_bytes(b"a later scan has happened\n")
@@ -508,7 +510,7 @@ def test_path_that_hangs_does_not_hold_up_the_others(tmp_path: Path, follow, mon
 
     monkeypatch.setattr(files_module.os, "stat", hanging)
     spec = str(far / "a.log")
-    reader, sink = follow(str(near / "b.log"), str(far / "a*.log"), hang_s=0.2)
+    _, sink = follow(str(near / "b.log"), str(far / "a*.log"), hang_s=0.2)
     far_pattern = str(far / "a*.log")
     sink.wait(lambda s: s.word(far_pattern) == "hangs" or s.word(spec) == "hangs")
     append(near / "b.log", b"goes on\n")

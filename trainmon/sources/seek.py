@@ -13,7 +13,7 @@ from collections.abc import Callable
 Keep = Callable[[float], bool]
 """Told the share (0 to 1) that was searched; returns False to end the search."""
 
-LITERAL_BLOCK = 4 * 1024 * 1024
+LITERAL_BLOCK = 1024 * 1024
 PATTERN_BLOCK = 256 * 1024
 """Small: `re` holds the interpreter for as long as a block takes."""
 
