@@ -227,3 +227,16 @@ def test_the_demo_keeps_its_logs_where_it_is_told_and_goes_at_once(tmp_path: Pat
     demo.line_with("step ")
     assert demo.end(signal.SIGTERM) == (143, "")
     assert len(list((tmp_path / "kept").glob("worker-*.log"))) == 8
+
+
+def test_bare_trainmon_says_what_it_chose_or_that_there_is_nothing(
+    tmp_path: Path, environment: dict[str, str], background
+) -> None:
+    done = run(cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"trainmon demo" in done.stderr and done.stderr.count(b"\n") == 1
+    write(tmp_path / "worker-0.log", 1, 9)
+    bare = background()
+    bare.line_with("step 9/500")
+    code, err = bare.end(signal.SIGINT)
+    assert code == 130 and "worker-0.log" in err and err.count("\n") == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trainmon.commands.say import complain
-from trainmon.errors import TerminalError, UsageError
+from trainmon.errors import SourceError, TerminalError, UsageError
 
 if TYPE_CHECKING:
     from trainmon.session.session import Session
@@ -40,12 +40,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def discover(options: argparse.Namespace) -> int:
-    """Follow what looks like training logs in the current folder, and say what was chosen."""
+    """Follow what looks like training logs in the current folder, and say what was chosen.
+
+    Raises:
+        SourceError: Nothing does.
+    """
     from trainmon.sources.discover import discover as look
 
-    found = look(Path.cwd())
+    found = look()
     if not found.specs:
-        raise UsageError(found.sentence)
+        raise SourceError(found.sentence)
     complain(found.sentence)
     return follow(found.specs, options, settings_of(options))
 
