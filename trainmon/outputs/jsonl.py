@@ -1,4 +1,4 @@
-"""Records as JSON lines, by the record contract: unknown keys left out, times in RFC 3339, non-finite numbers as strings."""
+"""Records as JSON lines, by the record contract: unknown keys left out, RFC 3339 times, nan and inf as strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines can matter, and what a message says happened. Everything here is cheap: literals first, patterns only behind them."""
+"""Which lines can matter, and what a message says happened: literals first, patterns only behind them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ LITERALS: tuple[bytes, ...] = (
     b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error", b": E ", b": W ", b": F ",
     b"\xe6\x8d\x9f\xe5\xa4\xb1", b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a",
 )  # fmt: skip
-"""One of these stands on every line that can be a record, but for those that begin as `HEADS` (the last: Chinese for loss, error, warning)."""
+"""One of these stands on every line that can be a record, but for those that begin as `HEADS`.
+
+The last three are the Chinese words for loss, error and warning.
+"""
 
 HEADS = frozenset(b"WEF[")
 """First bytes of lines with a one-letter level (glog, absl, c10d)."""

@@ -3,7 +3,8 @@
 A format names its `engine`:
 
 - `json`: lines that are a JSON object. `keys` must all be there; `[names]` renames keys, `[units]` gives their unit.
-- `pattern`: one or more `[[line]]`, see `LineRule`: a `pattern` whose named groups are fields, and how the rest is read as pairs.
+- `pattern`: one or more `[[line]]`, see `LineRule`: a `pattern` whose named groups are fields, and how the rest is
+  read as pairs.
 - `dict`: a Python dictionary printed on a line.
 - `log`: no measurements, a time and a level in front of a message.
 
@@ -35,7 +36,8 @@ class LineRule:
         kind: Kind of the record; None lets the keys say.
         where: "message" when the pattern must match where the message begins, "line" when anywhere.
         rest: "after" reads pairs behind the match, "message" in the whole message.
-        expect: Fields of which, when their names stand on the line, one at least must come out as a number; else it goes to quarantine.
+        expect: Fields of which, when their names stand on the line, one at least must come out as a number; else the
+            line goes to quarantine.
         first: Whether a hit makes this rule the first that is tried.
     """
 

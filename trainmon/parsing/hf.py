@@ -1,7 +1,7 @@
 """Hugging Face Trainer: dictionaries whose step stands only in the progress bar beside them.
 
-The bar drawn before a dictionary is often stale (tqdm redraws at intervals), the first one drawn after it is right. So a record
-is held until the next bar of the training shows, and the epoch is the check and the fallback.
+The bar drawn before a dictionary is often stale (tqdm redraws at intervals), the first one drawn after it is right. So a
+record is held until the next bar of the training shows, and the epoch is the check and the fallback.
 """
 
 from __future__ import annotations

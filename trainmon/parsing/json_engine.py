@@ -63,7 +63,11 @@ class JsonEngine:
         return found if type(found) is dict else None
 
     def read(self, record: Record, found: dict[str, Any]) -> bool:
-        """Fill `record` from a decoded object. False when the object holds no measurement (level and message are filled still)."""
+        """Fill `record` from a decoded object.
+
+        Returns:
+            False when the object holds no measurement (level and message are filled still).
+        """
         keys = tuple(found)
         entry = self._plans.get(keys)
         if entry is None:
@@ -100,7 +104,10 @@ class JsonEngine:
 
 
 def _flat(found: dict[str, Any]) -> dict[str, Any]:
-    """One level of nesting undone: `{"metrics": {"loss": 1}}` -> `{"loss": 1}`, `{"eval": {"loss": 1}}` -> `{"eval/loss": 1}`."""
+    """One level of nesting undone.
+
+    `{"metrics": {"loss": 1}}` -> `{"loss": 1}`, `{"eval": {"loss": 1}}` -> `{"eval/loss": 1}`.
+    """
     out = {key: value for key, value in found.items() if type(value) is not dict}
     if "event_type" in out and isinstance(out.get("key"), str):  # MLPerf: the name is a value
         out[out.pop("key")] = out.pop("value", None)

@@ -1,4 +1,4 @@
-"""One segment of a log -> records: which engine reads it, bars, tracebacks, levels, and what a record takes from its file.
+"""One segment of a log -> records: which engine reads it, bars, tracebacks, levels, what its file adds.
 
 `FileParser` (parser.py) cuts the bytes and decides what can matter; everything after that is here.
 """
@@ -320,6 +320,8 @@ class LineReader:
         record.local_rank = stream[1] if stream[1] is not None else self.local_rank
         record.node = stream[2] or self.node
         record.level = "ERROR"
+        if not last:  # its end never came: it stands where it began
+            record.line, record.offset = block.line if self._numbered else 0, block.offset
         message = last or f"traceback cut off after: {block.last or 'its first line'}"
         record.message = record.text = safe(message)[:_MESSAGE_LIMIT]
         record.extra["first_line"] = block.line

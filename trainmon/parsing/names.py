@@ -17,11 +17,9 @@ NUMBER, WHOLE, MEMORY, INVERSE, STEP_OF, SECONDS, EXTRA, TIME, LEVEL, TEXT, LABE
 """What is done with a value: see `Slot.kind`."""
 
 _KINDS = {
-    name: number
-    for number, name in enumerate(
-        "NUMBER WHOLE MEMORY INVERSE STEP_OF SECONDS EXTRA TIME LEVEL TEXT LABEL NODE PLACE SKIP".split()
-    )
-}
+    "NUMBER": NUMBER, "WHOLE": WHOLE, "MEMORY": MEMORY, "INVERSE": INVERSE, "STEP_OF": STEP_OF, "SECONDS": SECONDS, "EXTRA": EXTRA,
+    "TIME": TIME, "LEVEL": LEVEL, "TEXT": TEXT, "LABEL": LABEL, "NODE": NODE, "PLACE": PLACE, "SKIP": SKIP,
+}  # fmt: skip
 _DATA = tomllib.loads((resources.files("trainmon.parsing") / "names.toml").read_text("utf-8"))
 
 FIELDS: dict[str, tuple[int, str]] = {

@@ -90,7 +90,10 @@ class FileParser(LineReader):
         return self._out
 
     def settle(self) -> list[Record]:
-        """Give what waits for a progress bar, with the step that can be told without one. For a source that fell silent."""
+        """Give what waits for a progress bar, with the step that can be told without one.
+
+        For a source that fell silent: a caller that follows it live may ask after a second without bytes.
+        """
         return self._finish_held(self._bars.release())
 
     def restart(self, generation: int) -> list[Record]:

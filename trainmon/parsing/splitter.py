@@ -28,7 +28,8 @@ class Splitter:
         """The next chunk.
 
         Returns:
-            What can be parsed now, ending in `\\n` or `\\r` (empty when nothing ended), and how many bytes of `data` come after it.
+            What can be parsed now, ending in `\\n` or `\\r` (empty when nothing ended), and how many bytes of `data`
+            come after it.
         """
         if self.skipping:
             end = _first_break(data)

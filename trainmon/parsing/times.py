@@ -1,4 +1,4 @@
-"""Times as logs write them -> Unix seconds. A missing zone is UTC; a missing year or date comes from the file's time."""
+"""Times as logs write them -> Unix seconds. Without a zone it is UTC; year or date may come from the file's time."""
 
 from __future__ import annotations
 

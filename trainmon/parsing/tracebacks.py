@@ -53,8 +53,8 @@ class Tracebacks:
             body: The line without its launcher labels, indentation kept.
 
         Returns:
-            "inside" when it belongs to the open traceback, "end" with the block when it is the exception that closes it,
-            "outside" when it has nothing to do with it, "lost" with the block when its end will not come any more.
+            "inside" when it belongs to the open traceback, "end" with the block when it is the exception that closes
+            it, "outside" when it has nothing to do with it, "lost" with the block when its end will not come any more.
         """
         block = self.open.get(stream)
         if block is None:
