@@ -169,7 +169,7 @@ class Overview(Page):
         """Panels came or went."""
         if self.focused is not None and self.focused.id not in self.now_laid().places and not self.prompt.active:
             self.set_focus(None)
-        self.refresh(layout=True)
+        self.arrange_anew()
         self.show_footer()
 
     def third(self, snapshot: Snapshot) -> list[ChartView]:
@@ -235,10 +235,10 @@ class Overview(Page):
         return None
 
     def move(self, rows: int) -> None:
-        panel = self.list_now()
+        panel: Any = self.list_now()
         if panel is None:
             return
-        if self.focused is not panel:
+        if self.focused is None or self.focused is self.strip:
             self.set_focus(panel)
             self.show_footer()
             if rows < 0:

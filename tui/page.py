@@ -91,6 +91,10 @@ class Page(Screen[None], inherit_bindings=False):
                 places["choices"] = Rect(0, y - rows, width, rows)
         return places
 
+    def arrange_anew(self) -> None:
+        """Places have changed. A child has to ask: a screen that asks for itself is given its old arrangement."""
+        self.footer.refresh(layout=True)
+
     def _extend_compose(self, widgets: list[Widget]) -> None:
         """Neither tooltips nor toasts: notices stand in the footer."""
 
@@ -175,13 +179,13 @@ class Page(Screen[None], inherit_bindings=False):
             if choices is not None:
                 rows = [choices[i] for i in self.prompt.fits]
                 self.choices.show(title, rows, self.prompt.at)
-                self.refresh(layout=True)
+                self.arrange_anew()
             if change is not None:
                 change(typed)
 
         def end() -> None:
             before, self._before_prompt = self._before_prompt, None
-            self.refresh(layout=True)
+            self.arrange_anew()
             if self.focused is self.prompt:
                 self.set_focus(before if before is not None and before.is_attached else None)
 
@@ -189,7 +193,7 @@ class Page(Screen[None], inherit_bindings=False):
             self._before_prompt = self.focused
         self.prompt.ask(mark, hint, enter, end, text=text, choices=choices, change=changed, cancel=cancel)
         self.set_focus(self.prompt)
-        self.refresh(layout=True)
+        self.arrange_anew()
 
     def action_palette(self) -> None:
         """`:`: every action by name."""

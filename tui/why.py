@@ -328,7 +328,7 @@ class WhyPage(Behind):
         self.lines, self.told, self._loaded = [], "", None
         self.body.top = 0
         self.show_all()
-        self.refresh(layout=True)
+        self.arrange_anew()
 
     def action_next_one(self) -> None:
         self.step(1)

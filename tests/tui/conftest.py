@@ -75,9 +75,8 @@ class StillSession:
         self.said.append(("node", name))
 
     def open_log(self, source: int) -> Any:
-        from trainmon.sources.rawfile import RawLog
-
         from trainmon.errors import SourceError
+        from trainmon.sources.rawfile import RawLog
 
         if source not in self.files:
             raise SourceError(f"there is no source {source}")

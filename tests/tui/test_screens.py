@@ -266,16 +266,16 @@ async def test_copy_goes_to_the_clipboard_and_a_file(still, tmp_path):
     assert "CUDA_OOM" in (tmp_path / "state" / "trainmon" / "copied.txt").read_text()
 
 
-@pytest.mark.parametrize("phase", ["healthy", "alert", "failed", "empty"])
-@pytest.mark.parametrize("palette", ["dark", "light", "ansi16", "mono"])
-async def test_every_size_and_palette_shows_something_and_survives_keys(still, phase, palette):
-    app = TrainmonApp(still(phase), palette=palette, ascii=palette == "mono")
+@pytest.mark.parametrize(
+    ("phase", "palette"), [("healthy", "dark"), ("alert", "light"), ("failed", "ansi16"), ("empty", "mono")]
+)
+async def test_every_size_shows_something_and_survives_keys(still, phase, palette):
+    app = TrainmonApp(still(phase), palette=palette)
     async with app.run_test(size=(200, 60)) as pilot:
-        for size in ((160, 45), (80, 24), (60, 20), (40, 12), (30, 8), (5, 3), (1, 1), (120, 35)):
+        for size in ((80, 24), (60, 20), (30, 8), (1, 1), (120, 35)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            for key in ("tab", "j", "z", "z", "2", "1", "question_mark", "q", "colon", "escape", "enter", "escape"):
-                await pilot.press(key)
+            await pilot.press("j", "z", "z", "question_mark", "q", "colon", "escape", "enter", "escape")
+        await pilot.pause()
         assert text_of(app).strip()
 
 
