@@ -28,7 +28,7 @@ _DROPPED = {"Cf", "Cs", "Co", "Cn"}
 def clean(text: str) -> str:
     """The text without anything that a terminal would obey or measure differently than we do.
 
-    Control characters become `·`, tabs a space; joiners, direction marks and variation selectors go.
+    Control characters become `·`, tabs a space; joiners, direction marks, variation selectors and skin tones go.
     """
     if _PLAIN.match(text):
         return text
@@ -42,7 +42,7 @@ def clean(text: str) -> str:
             out.append(" ")
         elif category == "Cc":
             out.append("·")
-        elif category in _DROPPED or "\ufe00" <= char <= "\ufe0f":
+        elif category in _DROPPED or "\ufe00" <= char <= "\ufe0f" or "\U0001f3fb" <= char <= "\U0001f3ff":
             continue
         elif category in ("Zs", "Zl", "Zp"):
             out.append(" " * max(1, get_character_cell_size(char)))

@@ -97,7 +97,10 @@ def _wrapped(line: PaneLine, room: int, limit: int) -> list[list[Span]]:
                     rows[-1].append(("".join(piece), token))
                     piece = []
                 if len(rows) >= limit:
-                    rows[-1].append(("…", "muted"))
+                    pen = Pen(room)
+                    pen.spans(0, rows[-1])
+                    pen.put(room - 1, "…", "muted")
+                    rows[-1] = pen.row()
                     return rows
                 rows.append([])
                 used = 0

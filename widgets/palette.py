@@ -151,9 +151,10 @@ _ASCII = {
 
 def to_ascii(char: str, token: str) -> str:
     """The one-cell ASCII form of a cell's character; what has none becomes `?`."""
-    if char <= "~":
-        return char
     first = char[0]
+    if first <= "~":
+        # A letter with combining marks loses the marks.
+        return first
     if first == "▲" and "+trend" in token:
         return "^"
     known = _ASCII.get(first)
@@ -165,4 +166,4 @@ def to_ascii(char: str, token: str) -> str:
             return " "
         upper, lower = dots & 0b00011011, dots & 0b11100100
         return ":" if upper and lower else "'" if upper else "."
-    return first if first <= "~" else "?"
+    return "?"

@@ -72,7 +72,7 @@ def bar(share: float | None, cells: int, token: str = "data") -> list[Span]:
         return []
     if share is None or not math.isfinite(share):
         return [("─" * cells, "faint")]
-    halves = max(1 if share > 0 else 0, min(cells * 2, round(share * cells * 2)))
+    halves = max(1 if share > 0 else 0, round(max(0.0, min(1.0, share)) * cells * 2))
     full, half = divmod(halves, 2)
     out: list[Span] = []
     if full:
@@ -91,7 +91,7 @@ def gauge(share: float | None, cells: int, token: str = "data") -> list[Span]:
         return []
     if share is None or not math.isfinite(share):
         return [(" " * cells, "faint+track")]
-    steps = max(0, min(cells * 8, round(share * cells * 8)))
+    steps = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(steps, 8)
     out: list[Span] = []
     if full:

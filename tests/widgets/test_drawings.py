@@ -170,7 +170,7 @@ def check(rows: list[Row], width: int, height: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DRAWINGS))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), width=WIDTHS, height=HEIGHTS)
 def test_any_view_at_any_size_gives_rows_that_fit(name: str, data: st.DataObject, width: int, height: int) -> None:
     draw = data.draw(DRAWINGS[name])
