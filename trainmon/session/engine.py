@@ -34,7 +34,8 @@ from trainmon.settings import Settings
 from trainmon.snapshot import SECTIONS, SourceView
 
 SLICE = 32 << 10
-"""Bytes that are parsed before other threads are let in."""
+"""Bytes that are parsed at once."""
+BREATHE_S = 0.004
 JOINED_FRESH_S = 60.0
 """A file that joins later and changed this recently speaks of the present."""
 _ENDS_WORTH = 128 << 10
@@ -74,12 +75,13 @@ class Engine:
         self.spoke_at = 0.0
         self.newest: SourceFile | None = None
         self.newest_heard: float | None = None
-        self.breathe: Callable[[], None] = lambda: time.sleep(0)
+        self._breath = 0.0
+        self._unread: set[int] = set()  # files whose past is not read yet
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
         self._ages_at = 0.0
         self._past = Weaver(self._parse_past, self._give_past, self._mark)
-        self.preview = Preview(lambda: self.breathe())
+        self.preview = Preview(self.breathe)
 
     # ------------------------------------------------------------ events
 
@@ -149,6 +151,7 @@ class Engine:
         if file.fresh or event.path == "-":
             file.live = True  # what it says is said while we look
         else:
+            self._unread.add(file.id)
             self._past.open(file)
         self.missing.pop(event.name, None)
         self.missing.pop(event.path, None)
@@ -261,12 +264,15 @@ class Engine:
         if file is None or file.live:
             return
         file.live = True
+        self._unread.discard(file.id)
         self._dirty("sources", "run", "counts")
         self._hand_over()
         if not self.in_history:
             self._dirty_all()
 
     def _hand_over(self) -> None:
+        if self.preview.run is None:
+            return
         if not all(file.live or file.settled or not file.glimpsed for file in self.files.values()):
             return
         glimpse = self.preview.end()
@@ -324,9 +330,12 @@ class Engine:
                 if file.id not in self._past:
                     self.flush(file, ended=True)
                 file.settled = True
+                self._unread.discard(file.id)
                 self._hand_over()
             elif event.word == "followed":
                 file.settled = False
+                if not file.live:
+                    self._unread.add(file.id)
         self._dirty("sources", "run")
 
     # ------------------------------------------------------------ time
@@ -365,14 +374,23 @@ class Engine:
 
     # ------------------------------------------------------------ what is asked
 
+    def breathe(self) -> None:
+        """Let other threads in, once in some milliseconds."""
+        now = time.monotonic()
+        if now - self._breath > BREATHE_S:
+            time.sleep(0)
+            self._breath = time.monotonic()
+
     @property
     def in_history(self) -> bool:
         """Whether some file's past is not read yet."""
-        return any(not (file.live or file.settled) for file in self.files.values())
+        return bool(self._unread)
 
     @property
     def history(self) -> float | None:
         """Share of history that is read, by bytes; None when everything is (or almost nothing was left)."""
+        if not self._unread and self.preview.run is None:
+            return None
         read = size = 0
         for file in self.files.values():
             if file.live or file.settled:
@@ -380,7 +398,7 @@ class Engine:
             else:
                 read += min(file.read, file.size)
             size += file.size
-        if self.preview.run is None and (not self.in_history or size - read < HISTORY_WORTH):
+        if self.preview.run is None and size - read < HISTORY_WORTH:
             return None
         return read / size if size else None
 

@@ -9,6 +9,7 @@ from trainmon.session.wording import coarse, finite, natural
 from trainmon.snapshot import GpuPanel, GpuRow, Health
 
 MAX_GPUS = 16_384
+MAX_ROWS = 256
 _KEYS = frozenset({"gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb"})
 _SLOTS = (
     ("gpu_memory_mb", "memory"),
@@ -118,8 +119,8 @@ class GpuBook:
                 age = coarse(old) or None
         if max(len(gpus) for gpus in self._by_node.values()) == 1 and len(self._by_node) > 1:
             known = [name for name in order if name in self._by_node]
-            rest = sorted((name for name in self._by_node if name not in set(known)), key=natural)
-            rows = tuple(_row(self._by_node[name][0], bad) for name in [*known, *rest])
+            rest = sorted(self._by_node.keys() - set(known), key=natural)
+            rows = tuple(_row(self._by_node[name][0], bad) for name in [*known, *rest][:MAX_ROWS])
             return GpuPanel(subject="one row a node", rows=rows, age_s=age)
         name = subject if subject in self._by_node else next((n for n in order if n in self._by_node), None)
         if name is None:

@@ -65,8 +65,8 @@ class NodeState:
 
     __slots__ = (
         "_last_pace", "_own", "_own_steps", "_pace", "declared", "error_lines", "fatal_code", "first_step", "heard",
-        "loss", "memory_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time", "steps", "telemetry",
-        "temperature_c", "total_steps", "wait_s",
+        "loss", "memory_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time", "steps",
+        "telemetry", "temperature_c", "total_steps", "wait_s",
     )  # fmt: skip
 
     def __init__(self, name: str, declared: bool) -> None:

@@ -18,6 +18,10 @@ _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts
 """Sections in the order in which they are made: some need those before them."""
 
 
+_REST = 25.0
+"""A section rests for so many times as long as it took to make: thousand nodes must not cost a core."""
+
+
 class Publisher:
     """Builds snapshots.
 
@@ -37,6 +41,7 @@ class Publisher:
         self.selected: str | None = None
         self.hint = ""
         self.faults: list[Exception] = []
+        self._due: dict[str, float] = {}
 
     def build(self) -> bool:
         """Make the next snapshot if something visible changed; True when it did."""
@@ -53,14 +58,23 @@ class Publisher:
         if "nodes" in dirty:
             dirty.add("run")
         now = engine.clock.now()
+        started = engine.clock.monotonic()
+        news = "alerts" in dirty
         done: dict[str, Any] = {}
         for name in _ORDER:
-            if name in dirty:
-                try:
-                    done[name] = getattr(self, "_make_" + name)(run, now, done)
-                except Exception as fault:
-                    # The other sections go on; the session tells of it.
-                    self.faults.append(fault)
+            if name not in dirty:
+                continue
+            if started < self._due.get(name, 0.0) and not news:
+                run.dirty.add(name)
+                continue
+            try:
+                done[name] = getattr(self, "_make_" + name)(run, now, done)
+            except Exception as fault:
+                # The other sections go on; the session tells of it.
+                self.faults.append(fault)
+            ended = engine.clock.monotonic()
+            self._due[name] = ended + _REST * (ended - started)
+            started = ended
         if "alerts" in done:
             done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.newest_heard, now)
         return self._adopt(done)

@@ -22,7 +22,7 @@ from trainmon.clock import Clock, SystemClock
 from trainmon.errors import SourceError
 from trainmon.model import SourceEvent
 from trainmon.session.engine import Engine
-from trainmon.session.inbox import Inbox
+from trainmon.session.inbox import LIMIT_BYTES, Inbox
 from trainmon.session.incidents import IncidentDesk
 from trainmon.session.publish import Publisher
 from trainmon.settings import Settings
@@ -201,7 +201,7 @@ class Session:
         """Go on with the past, for at least half of the turn."""
         end = max(started + BATCH_S, self.clock.monotonic() + BATCH_S / 2)
         engine = self._engine
-        saturated = self._inbox.saturated
+        saturated = self._inbox.saturated or engine.waiting_bytes >= LIMIT_BYTES // 2
         blocked_for = self.clock.monotonic() - self._blocked_at
         force = saturated or blocked_for > _BLOCKED_S
         self._busy = engine.work(lambda: self._stopping or self.clock.monotonic() >= end, force=force)

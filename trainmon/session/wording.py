@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 _DIGITS = re.compile(r"(\d+)")
 _HEX = re.compile(r"0x[0-9a-fA-F]+|\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b")
@@ -12,6 +13,7 @@ _LOG_ENDINGS = (".jsonl", ".json", ".log", ".out", ".err", ".txt", ".csv")
 _STEPS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200)
 
 
+@lru_cache(maxsize=16_384)
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which worker-2 comes before worker-10."""
     return tuple((1, int(part[:18]), "") if part.isdecimal() else (0, 0, part) for part in _DIGITS.split(name) if part)
@@ -49,6 +51,7 @@ def masked(text: str) -> str:
     return _NUMBER.sub("#", _HEX.sub("#", text))[:200]
 
 
+@lru_cache(maxsize=16_384)
 def stem(name: str) -> str:
     """The file's name without folder and log ending: "logs/worker-0.log" gives "worker-0"."""
     base = name.rstrip("/").rsplit("/", 1)[-1]
@@ -104,6 +107,7 @@ def rank_words(ranks: Iterable[int]) -> str:
     return f"{len(ordered)} ranks"
 
 
+@lru_cache(maxsize=16_384)
 def pattern_of(name: str) -> str:
     """A name with its numbers replaced: files of one set share it."""
     return _DIGITS.sub("#", stem(name))
