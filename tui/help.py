@@ -10,7 +10,8 @@ from trainmon import __version__
 from trainmon.snapshot import Snapshot
 from trainmon.tui import keys
 from trainmon.tui.layout import Rect
-from trainmon.tui.page import Behind, TextBody
+from trainmon.tui.page import Behind
+from trainmon.tui.parts import TextBody
 from trainmon.widgets.cells import Pen, Row, fit
 from trainmon.widgets.parts import heading
 

@@ -11,7 +11,8 @@ from trainmon.snapshot import Snapshot
 from trainmon.tui import keys
 from trainmon.tui.copying import text_of
 from trainmon.tui.layout import Rect
-from trainmon.tui.page import Behind, TextBody
+from trainmon.tui.page import Behind
+from trainmon.tui.parts import TextBody
 from trainmon.widgets.cells import Pen, Row, cut
 from trainmon.widgets.parts import heading
 from trainmon.widgets.source_list import SourceList

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator
 
 from textual.screen import Screen
@@ -13,23 +12,15 @@ from trainmon import units
 from trainmon.errors import TrainmonError
 from trainmon.snapshot import NodeView, Snapshot, SourceView
 from trainmon.tui import keys
+from trainmon.tui.finding import compile_pattern, level_of
 from trainmon.tui.layout import Rect
 from trainmon.tui.logview import Line, Window
-from trainmon.tui.page import Behind
+from trainmon.tui.parts import Edges
 from trainmon.tui.rawlines import RawReader, said
-from trainmon.widgets.cells import Pen, Row, width_of
+from trainmon.tui.search import Searching
+from trainmon.widgets.cells import Row, width_of
 from trainmon.widgets.log_pane import Gutter, LogPane, PaneLine
-from trainmon.widgets.paint import Instrument
 
-ERRORS = (
-    r"(?:^|[^\w.])(?:ERROR|FATAL|CRITICAL|Error|E\d{4})(?:[^\w]|$)|\bTraceback \(most recent call last\)"
-    r"|\b[A-Za-z.]*(?:Error|Exception|Interrupt): |\bCUDA error\b|\bNCCL (?:WARN|error)|\bXid\b"
-    r"|\b(?:E_COMM|GLM)_[A-Z_]+|out of memory|[Ss]egmentation fault|\bSIG(?:TERM|KILL|ABRT|SEGV)\b"
-)
-"""What `e` and `E` stop at, beside the places that the engine knows: levels, tracebacks, exceptions, faults."""
-LEVEL = re.compile(
-    r"\b(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?)\b|\bTraceback \(most recent|\b[A-Z][A-Za-z.]*(?:Error|Exception): "
-)
 SHOWN = 4096
 """Characters of a line that are looked at for drawing."""
 SIDE_STEP = 20
@@ -51,29 +42,7 @@ def likely_source(snapshot: Snapshot, screen: Screen[object]) -> int | None:
     return next((view.id for view in snapshot.sources if view.id is not None), None)
 
 
-class LogHead(Instrument):
-    """The row above the lines: file, place, what is searched, follow."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.left: Row = []
-        self.right: Row = []
-
-    def show(self, left: Row, right: Row) -> None:
-        """Spans for the left and the right edge."""
-        self.left, self.right = left, right
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[Row]:
-        pen = Pen(width)
-        right = sum(width_of(text) for text, _ in self.right)
-        pen.spans(1, self.left, width - 1 - (right + 2 if right + 20 < width else 0))
-        if right + 20 < width:
-            pen.spans(width - 1 - right, self.right)
-        return [pen.row()]
-
-
-class LogPage(Behind):
+class LogPage(Searching):
     """See the module.
 
     Args:
@@ -88,7 +57,7 @@ class LogPage(Behind):
         super().__init__()
         self.source = source
         self.begin = (line, offset)
-        self.head = LogHead(id="head")
+        self.head = Edges(id="head")
         self.pane = LogPane(id="pane")
         self.reader: RawReader | None = None
         self.window: Window | None = None
@@ -358,126 +327,6 @@ class LogPage(Behind):
             "file", "Enter opens · Esc", picked, title="files", choices=[(v.name, v.node or v.word) for v in files]
         )
 
-    # ------------------------------------------------------------ searching
-
-    def action_search(self) -> None:
-        def find(typed: str, _index: int | None) -> None:
-            self.pattern = typed
-            if typed:
-                self.find(typed, 1)
-            else:
-                self.draw_lines()
-
-        self.ask("/", "Enter searches the whole file · Esc", find, text=self.pattern)
-
-    def action_next_match(self) -> None:
-        self.find(self.pattern, 1) if self.pattern else self.action_search()
-
-    def action_previous_match(self) -> None:
-        self.find(self.pattern, -1) if self.pattern else self.action_search()
-
-    def action_next_error(self) -> None:
-        self.find(None, 1)
-
-    def action_previous_error(self) -> None:
-        self.find(None, -1)
-
-    def find(self, pattern: str | None, step: int) -> None:
-        """Search from the chosen line on, over the whole file; None finds errors."""
-        self.cancel_search()
-        self._search = asyncio.create_task(self.searched(pattern, step))
-
-    def cancel_search(self) -> None:
-        """Give up the search that runs."""
-        if self._search is not None and not self._search.done():
-            self._search.cancel()
-        self._search = None
-        self.searching = None
-
-    async def searched(self, pattern: str | None, step: int) -> None:
-        """The search itself, while keys go on working."""
-        window, reader = self.window, self.reader
-        chosen = window.chosen if window is not None else None
-        if window is None or reader is None or chosen is None:
-            return
-        compiled = compile_pattern(ERRORS if pattern is None else pattern, words=pattern is not None)
-        self.searching = 0.0
-        self.told = ""
-
-        def progress(share: float) -> None:
-            if self.searching is not None:
-                self.searching = share
-                self.head.show(*self.head_spans())
-
-        try:
-            forward = step > 0
-            found = await reader.find(compiled, chosen.end if forward else chosen.offset, forward, progress)
-            if pattern is None:
-                found = nearest(found, self.known_errors(), chosen, step)
-            round_about = found is None
-            if round_about:
-                # Nothing on this side: on from the other end, the chosen line included.
-                found = await reader.find(compiled, 0 if forward else await reader.size(), forward, progress)
-            if found is None:
-                self.told = "no error in this file" if pattern is None else f"{pattern!r} is not in this file"
-            else:
-                if round_about:
-                    self.told = "from the top again" if forward else "from the end again"
-                window.follow = False
-                await window.to_offset(found)
-        except (OSError, TrainmonError, ValueError) as error:
-            self.told = said(error)
-        finally:
-            self.searching = None
-        self.draw_lines()
-
-    def known_errors(self) -> list[int]:
-        """Offsets of errors in this file that the engine knows."""
-        errors = self.monitor.snapshot.errors
-        return [error.offset for error in errors if error.source == self.source and error.offset is not None]
-
-    def action_leave(self) -> None:
-        if self.searching is not None:
-            self.cancel_search()
-            self.told = "search stopped"
-            self.draw_lines()
-        elif self.pattern:
-            self.pattern = ""
-            self.draw_lines()
-        else:
-            super().action_leave()
-
     def copied(self) -> tuple[str, str]:
         chosen: Line | None = self.window.chosen if self.window is not None else None
         return ("line", chosen.text) if chosen is not None else ("", "")
-
-
-def level_of(text: str) -> str | None:
-    """The level that a line shows, for its colour."""
-    found = LEVEL.search(text[:300])
-    if found is None:
-        return None
-    return "WARN" if found[0].upper().startswith("WARN") else "ERROR"
-
-
-def compile_pattern(text: str, *, words: bool) -> re.Pattern[str]:
-    """What is typed as a pattern: a regular expression where it is one, else the plain text; small letters match both.
-
-    Args:
-        words: The text was typed: letters match whatever their case unless one of them is a capital.
-    """
-    flags = re.IGNORECASE if words and text == text.lower() else 0
-    try:
-        return re.compile(text, flags)
-    except re.error:
-        return re.compile(re.escape(text), flags)
-
-
-def nearest(found: int | None, known: list[int], chosen: Line, step: int) -> int | None:
-    """The nearer of what the search found and what is known, in the direction of the search."""
-    ahead = [at for at in known if (at >= chosen.end if step > 0 else at < chosen.offset)]
-    if found is not None:
-        ahead.append(found)
-    if not ahead:
-        return None
-    return min(ahead) if step > 0 else max(ahead)

@@ -19,7 +19,6 @@ from trainmon.tui.parts import Choices, Crumbs, Prompt
 from trainmon.widgets.alert_strip import AlertStrip
 from trainmon.widgets.cells import Row
 from trainmon.widgets.footer import Footer
-from trainmon.widgets.paint import Instrument
 
 if TYPE_CHECKING:
     from trainmon.tui.app import TrainmonApp
@@ -384,44 +383,3 @@ def run_state(snapshot: Snapshot) -> Row:
     if run.newest is not None:
         spans.append(("  " + time.strftime("%H:%M:%S", time.gmtime(run.newest)) + " UTC", "muted"))
     return spans
-
-
-class TextBody(Instrument):
-    """Rows of text that scroll, with a thin bar at the right when there is more than fits."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.make: Callable[[int], list[Row]] = lambda width: []
-        self.rows: list[Row] = []
-        self.top = 0
-        self._made_for = -1
-
-    def show(self, make: Callable[[int], list[Row]]) -> None:
-        """Rows as a function of the width."""
-        self.make = make
-        self._made_for = -1
-        self.redraw()
-
-    def move(self, rows: int) -> None:
-        """Scroll."""
-        self.top += rows
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[Row]:
-        from trainmon.widgets.cells import fit
-
-        if self._made_for != width:
-            self.rows = self.make(width)
-            self._made_for = width
-        over = max(0, len(self.rows) - height)
-        self.top = max(0, min(self.top, over))
-        shown = self.rows[self.top : self.top + height]
-        if not over or width < 20:
-            return shown
-        size = max(1, height * height // len(self.rows))
-        at = (height - size) * self.top // over
-        out = []
-        for y in range(height):
-            row = fit(shown[y] if y < len(shown) else [], width - 1)
-            out.append([*row, ("┃", "accent") if at <= y < at + size else ("│", "faint")])
-        return out

@@ -1,4 +1,4 @@
-"""Small instruments that only the app needs: breadcrumbs, the line to type in, and the list above it."""
+"""Small instruments that only the app needs: breadcrumbs, scrolling text, the line to type in and the list above it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.events import Blur, Key, Paste
 
 from trainmon.tui.keys import matching
-from trainmon.widgets.cells import Pen, Row
+from trainmon.widgets.cells import Pen, Row, fit
 from trainmon.widgets.paint import Instrument
 
 Trail = Sequence[str]
@@ -209,4 +209,65 @@ class Prompt(Instrument):
         under = self.text[self.cursor] if self.cursor < len(self.text) else " "
         pen.put(at, under, "accent+reverse")
         pen.put(max(end, at + 1) + 2, self.hint, "muted", width - 1)
+        return [pen.row()]
+
+
+class TextBody(Instrument):
+    """Rows of text that scroll, with a thin bar at the right when there is more than fits."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.make: Callable[[int], list[Row]] = lambda width: []
+        self.rows: list[Row] = []
+        self.top = 0
+        self._made_for = -1
+
+    def show(self, make: Callable[[int], list[Row]]) -> None:
+        """Rows as a function of the width."""
+        self.make = make
+        self._made_for = -1
+        self.redraw()
+
+    def move(self, rows: int) -> None:
+        """Scroll."""
+        self.top += rows
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        if self._made_for != width:
+            self.rows = self.make(width)
+            self._made_for = width
+        over = max(0, len(self.rows) - height)
+        self.top = max(0, min(self.top, over))
+        shown = self.rows[self.top : self.top + height]
+        if not over or width < 20:
+            return shown
+        size = max(1, height * height // len(self.rows))
+        at = (height - size) * self.top // over
+        out = []
+        for y in range(height):
+            row = fit(shown[y] if y < len(shown) else [], width - 1)
+            out.append([*row, ("┃", "accent") if at <= y < at + size else ("│", "faint")])
+        return out
+
+
+class Edges(Instrument):
+    """One row with something at its left and something at its right edge."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.left: Row = []
+        self.right: Row = []
+
+    def show(self, left: Row, right: Row) -> None:
+        """Spans for the left and the right edge."""
+        self.left, self.right = left, right
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        pen = Pen(width)
+        right = sum(cell_len(text) for text, _ in self.right)
+        pen.spans(1, self.left, width - 1 - (right + 2 if right + 20 < width else 0))
+        if right + 20 < width:
+            pen.spans(width - 1 - right, self.right)
         return [pen.row()]

@@ -113,10 +113,19 @@ class RawReader:
         if _PLAIN.match(pattern.pattern) and (not fold or pattern.pattern.isascii()):
             wanted = pattern.pattern.encode()
         else:
-            wanted = re.compile(pattern.pattern.encode(), re.IGNORECASE if fold else 0)
+            wanted = _of_bytes(pattern)
             fold = False
         match = await self.log.search(wanted, start, forward, ignore_case=fold, progress=progress)
         return None if match is None else int(match.line)
+
+
+def _of_bytes(pattern: re.Pattern[str]) -> re.Pattern[bytes]:
+    """The pattern for raw bytes; what bytes know no escape for is taken literally."""
+    flags = pattern.flags & re.IGNORECASE
+    try:
+        return re.compile(pattern.pattern.encode(), flags)
+    except re.error:
+        return re.compile(re.escape(pattern.pattern.encode()), flags)
 
 
 async def around(

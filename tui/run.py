@@ -51,6 +51,11 @@ def run_screen(
         # Started without descriptor 0: Textual asks for it before our driver can choose.
         sys.stdin = sys.__stdin__ = open(os.devnull)  # type: ignore[misc]  # noqa: SIM115
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+    if not os.environ.get("NO_COLOR"):
+        # Empty means unset; Textual looks only whether it is there.
+        os.environ.pop("NO_COLOR", None)
+    # The engine's thread computes: hand over to the screen's sooner than after 5 ms.
+    sys.setswitchinterval(0.001)
     keeper = Keeper()
     code = 1
     crash: BaseException | None = None

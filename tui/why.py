@@ -11,7 +11,8 @@ from trainmon.snapshot import AlertView, ChartView, ErrorView, Snapshot
 from trainmon.tui import keys
 from trainmon.tui.copying import text_of
 from trainmon.tui.layout import Rect
-from trainmon.tui.page import Behind, TextBody
+from trainmon.tui.page import Behind
+from trainmon.tui.parts import TextBody
 from trainmon.widgets.cells import Pen, Row, graphemes, width_of
 from trainmon.widgets.chart import Chart
 from trainmon.widgets.parts import heading, sentence
@@ -252,6 +253,7 @@ class WhyPage(Behind):
         if subject is not None and subject != self.subject:
             self.subject = subject
             self.show_subject()
+            self.show_footer()
             self.load()
         super().show(snapshot, changed)
         if changed & {"charts", "spans"} and (chart := self.evidence()) is not None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from trainmon.snapshot import SourceView
 from trainmon.tui.app import TrainmonApp
-from trainmon.tui.log import ERRORS, LogPage, compile_pattern, level_of, nearest
+from trainmon.tui.finding import ERRORS, compile_pattern, level_of, nearest
+from trainmon.tui.log import LogPage
 from trainmon.tui.logview import Line, Window
 from trainmon.tui.rawlines import shown
 
