@@ -76,6 +76,9 @@ class ErrorBook:
         self._groups: dict[str, ErrorGroup] = {}
         self.lines = 0
         self.revision = 0
+        self.roles: dict[str, str] = {}
+        """Role by key as of revision `roles_at` (see `trainmon.session.roles`)."""
+        self.roles_at = -1
 
     def __len__(self) -> int:
         return len(self._groups)

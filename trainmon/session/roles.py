@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from trainmon.catalogue import Catalogue
-from trainmon.session.errors import ErrorGroup
+from trainmon.diagnosis import roles
+from trainmon.session.errors import ErrorBook
 
-CAUSE = "probable cause"
+CAUSE = roles.CAUSE
 
 
-def role_words(groups: Iterable[ErrorGroup], catalogue: Catalogue) -> dict[str, str]:
-    """Role by the group's key: the first fatal one is the cause, what its entry lists as consequences follows it."""
-    ordered = sorted(groups, key=lambda group: group.sort_key)
-    cause = next((group for group in ordered if group.priority == 1), None)
-    follows = set(catalogue.consequences(cause.code)) if cause is not None else set()
-    roles: dict[str, str] = {}
-    for group in ordered:
-        if group is cause:
-            roles[group.key] = CAUSE
-        elif cause is not None and group.code in follows:
-            roles[group.key] = f"follows {cause.code}"
-        else:
-            roles[group.key] = "its own" if group.priority < 3 else "warning"
-    return roles
+def role_words(book: ErrorBook, catalogue: Catalogue) -> dict[str, str]:
+    """Role by the group's key; computed anew only when the book changed."""
+    if book.roles_at != book.revision:
+        groups = list(book)
+        told = [
+            roles.ErrorGroup(
+                code=group.code,
+                priority=group.priority,
+                order=group.order,
+                first=group.first.at,
+                is_usually=entry.is_usually if (entry := catalogue.entry(group.code)) is not None else "root_cause",
+                node=group.first.node,
+                rank=group.first.rank,
+            )
+            for group in groups
+        ]
+        words = roles.assign_roles(told, catalogue.consequences)
+        book.roles = {group.key: word for group, word in zip(groups, words, strict=True)}
+        book.roles_at = book.revision
+    return book.roles

@@ -11,7 +11,7 @@ from trainmon.model import Incident
 from trainmon.session.errors import ErrorGroup
 from trainmon.session.files import SourceFile
 from trainmon.session.nodes import NodeState
-from trainmon.session.roles import role_words
+from trainmon.session.roles import CAUSE, role_words
 from trainmon.session.run import RunState
 from trainmon.session.wording import age_words, coarse, natural, pattern_of, run_name
 from trainmon.snapshot import (
@@ -79,7 +79,7 @@ def node_views(
         if alert.node:
             by_node.setdefault(alert.node, []).append(alert)
     roles = role_words(run.errors, catalogue)
-    cause = next((group for group in run.errors if roles.get(group.key) == "probable cause"), None)
+    cause = next((group for group in run.errors if roles.get(group.key) == CAUSE), None)
     views = [_node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run.errors) for node in listed]
     views += waiting
     views.sort(key=lambda view: (_RANK[view.health], natural(view.name)))
@@ -175,7 +175,7 @@ def error_views(run: RunState, catalogue: Catalogue, *, exact: bool) -> tuple[Er
 
     def order(group: ErrorGroup) -> tuple[int, tuple[float, int]]:
         role = roles[group.key]
-        rank = 0 if role == "probable cause" else 1 if role.startswith("follows") else 2 if group.priority < 3 else 3
+        rank = 0 if role == CAUSE else 1 if role.startswith("follows") else 2 if group.priority < 3 else 3
         return rank, group.sort_key
 
     return tuple(
