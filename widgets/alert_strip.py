@@ -120,7 +120,7 @@ def _keys(
     lead = " · ".join(part for part in (count, age) if part)
     if lead:
         spans.append((lead, word))
-    if not quiet:
+    if not quiet and enter:
         spans += [(" " * gap if spans else "", word), (enter, "accent+bold" + tint), (" why", "text" + tint)]
     if mute:
         label = "unmute" if alert.state == "muted" else "mute"
@@ -223,6 +223,8 @@ class AlertStrip(Instrument, can_focus=True):
         self._now: float | None = None
         self._chosen: str | None = None
         self.selected = 0
+        self.leads = True
+        """Enter leads from here to the alert's details: the key is shown."""
 
     @property
     def current(self) -> AlertView | None:
@@ -259,5 +261,5 @@ class AlertStrip(Instrument, can_focus=True):
             flash_on=self._flash_on,
             now=self._now,
             selected=self.selected,
-            enter=self.enter,
+            enter=self.enter if self.leads else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from trainmon import units
 from trainmon.snapshot import NodeView
@@ -23,11 +24,12 @@ _HOT_C = 85.0
 _WEIGHT = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+@lru_cache(maxsize=4096)
+def natural(name: str) -> tuple[tuple[int, str], ...]:
     """Sort key by which `worker-10` follows `worker-9`."""
     parts = re.split(r"([0-9]{1,18})", name)
     # Every second part is a number.
-    return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
+    return tuple((int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts))
 
 
 def summary(nodes: Sequence[NodeView]) -> list[Span]:
