@@ -45,7 +45,7 @@ def sections(enter: str = "⏎") -> list[tuple[str, list[Entry]]]:
                 rows[-1] = (f"{rows[-1][0]} {key.shown}", *rows[-1][1:])
         out.append((group, rows))
     out.append(("by name, behind :", [(name, "accent+bold", what) for name, _, what in keys.COMMANDS]))
-    out.insert(2, ("signs", list(SIGNS)))
+    out.append(("signs", list(SIGNS)))
     return out
 
 

@@ -57,13 +57,13 @@ _LOG = frozenset({LOG})
 _SEARCHED = frozenset({OVERVIEW, LOG, HELP})
 _TOLD = frozenset({OVERVIEW, WHY, LOG})
 
-GROUPS = ("everywhere", "move", "go to", "find", "alerts")
+GROUPS = ("everywhere", "move", "find", "go to", "alerts")
 """Sections of the help page, in its order."""
 
 KEYS: tuple[Key, ...] = (
     Key(("question_mark",), "?", "help", "help", "this page", "everywhere", "help", rank=2),
-    Key(("q",), "q", "back", "quit", "back; on the overview quit", "everywhere", "quit", rank=99),
-    Key(("escape",), "Esc", "leave", "", "back, never quits", "everywhere", "back", rank=1),
+    Key(("q",), "q", "back", "quit", "back; q on the overview quits", "everywhere", "quit", rank=99),
+    Key(("escape",), "Esc", "leave", "", "", "everywhere", "back", rank=1),
     Key(("ctrl+c",), "^C", "quit_now", "", "quit at once", "everywhere"),
     Key(("tab",), "Tab", "next_panel", "next panel", "next, previous panel", "everywhere", "panel", _OVERVIEW, 21),
     Key(("shift+tab",), "Shift-Tab", "previous_panel", "previous panel", "", "everywhere", pages=_OVERVIEW),

@@ -55,6 +55,7 @@ class Facts:
         errors: True once there is one: the last band lists errors instead of events.
         empty: True until the first line: only the sources are shown.
         third: Key of a third chart is known (for 200 columns and more).
+        sources: Rows of the list of sources, while there is nothing else.
     """
 
     gpus: int = 8
@@ -63,6 +64,7 @@ class Facts:
     errors: bool = False
     empty: bool = False
     third: bool = False
+    sources: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def plan(width: int, height: int, facts: Facts, zoom: str | None = None) -> Plan
     if zoom in ZOOMS:
         return _zoomed(width, height, facts, zoom)
     if facts.empty:
-        return _empty(width, height)
+        return _empty(width, height, facts.sources)
     if width < NARROW or height < LOW:
         return _facts(width, height, facts)
     return _Bands(width, height, facts).plan()
@@ -104,15 +106,17 @@ def _stack(width: int, rows: list[tuple[str, int]], top: int = 0) -> dict[str, R
     return places
 
 
-def _empty(width: int, height: int) -> Plan:
+def _empty(width: int, height: int, sources: int) -> Plan:
     footer = 1 if height >= 4 else 0
     alert = 1 if height >= 3 else 0
     body = height - 1 - alert - footer
     # What will stand there once there is something, in words, where there is room for it.
-    words = 9 if body >= 14 and width >= SMALLEST else 0
+    words = 7 if body >= 12 and width >= SMALLEST else 0
     gap = 1 if words else 0
-    rows = [("status", 1), ("alert", alert), ("", gap), ("sources", min(body - gap, max(3, body - gap - words)))]
-    return Plan(_stack(width, [*rows, ("words", words), ("footer", footer)]))
+    room = body - words - 3 * gap
+    listed = min(room, max(4, sources + 1)) if words else room
+    rows = [("status", 1), ("alert", alert), ("", gap), ("sources", listed), ("", 2 * gap), ("words", words)]
+    return Plan(_stack(width, [*rows, ("", room - listed), ("footer", footer)]))
 
 
 def _facts(width: int, height: int, facts: Facts) -> Plan:

@@ -146,12 +146,14 @@ class Overview(Panels):
 
     def lay_out(self, snapshot: Snapshot) -> None:
         """Look whether the run now needs other panels; only then anything moves."""
+        empty = not snapshot.counts.lines and snapshot.run.state == "waiting"
         facts = Facts(
             gpus=len(snapshot.gpus.rows),
             nodes=len(snapshot.nodes),
             metrics=len(snapshot.metrics),
             errors=bool(snapshot.errors),
-            empty=not snapshot.counts.lines and snapshot.run.state == "waiting",
+            empty=empty,
+            sources=len(snapshot.sources) if empty else 0,
             third=len(snapshot.charts) > 2,
         )
         if facts != self.facts:

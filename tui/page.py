@@ -329,6 +329,7 @@ class Behind(Page):
         self.crumbs = Crumbs(id="crumbs")
         self.strip = AlertStrip(id="alert")
         self.strip.can_focus = False
+        self.strip.leads = False
 
     def trail(self) -> list[str]:
         """Breadcrumbs behind the run's name."""

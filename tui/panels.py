@@ -85,8 +85,7 @@ class Panels(Page):
         if self.focused is None or self.focused is self.strip:
             self.set_focus(panel)
             self.show_footer()
-            if rows < 0:
-                return
+            return
         panel.move(rows)
 
     def page_rows(self) -> int:

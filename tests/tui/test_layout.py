@@ -16,6 +16,7 @@ facts = st.builds(
     errors=st.booleans(),
     empty=st.booleans(),
     third=st.booleans(),
+    sources=st.integers(0, 50),
 )
 
 
