@@ -15,7 +15,7 @@ from pathlib import Path
 from trainmon.sources.patterns import binary_kind, natural
 
 NAMES = ("*.log", "*.out", "*.jsonl")
-"""What is looked at, in the folder and one level below: `slurm-7.out`, `logging.jsonl`, `trainer_log.jsonl` among it."""
+"""What is looked at, in the folder and one level below: `slurm-7.out` and `trainer_log.jsonl` are among it."""
 
 GROWING_S = 120.0
 """A file changed more recently than this (seconds) is taken to grow."""

@@ -125,7 +125,7 @@ class Reader:
         return pump is not None and pump.ended and not (roster.tails or roster.waits or roster.patterns)
 
     def _cycle(self, turn: Turn[Subject]) -> None:
-        started = time.monotonic()
+        started, spent = time.monotonic(), time.thread_time()
         turn.beat += 1
         if self._lanes.returned:
             self._take_back(turn)
@@ -144,7 +144,7 @@ class Reader:
             self._emit()
         busy = self._read_history(turn, started)
         if not self._lanes.stop.is_set():
-            self._rest(busy, news, time.monotonic() - started)
+            self._rest(busy, news, time.thread_time() - spent)
 
     def _begin(self) -> None:
         self._begun = True
@@ -159,7 +159,7 @@ class Reader:
         if busy or not self._accepted:
             pause = 0.02
         elif news:
-            pause = min(max(self._poll_s / 2, 20 * cost), 2.5 * self._poll_s)
+            pause = min(max(self._poll_s / 2, 15 * cost), 1.5 * self._poll_s)
         else:
             pause = self._poll_s
         if self._pump is not None and not self._pump.ended:
@@ -220,7 +220,7 @@ class Reader:
                 tail.phase = "history"
                 tail.due = now + CHECK_S * (1 + tail.source % 16 / 16)
                 self._swept.append(tail)
-                self._history.append(tail)
+                self._queue(tail)
                 self._add(self._try(turn, tail, lambda t=tail: t.begin(long, head, end)))  # type: ignore[misc]
 
     def _open(self, turn: Turn[Subject], wait: Wait) -> Found | None:
@@ -314,8 +314,7 @@ class Reader:
             tail.active = self._clock.monotonic()
             # Once it stops growing its path is looked at; a file that never stops, every other second.
             tail.due = min(tail.active + 1.5 * self._poll_s, tail.checked + 2 * CHECK_S)
-            if tail.phase == "history" and tail not in self._history:
-                self._history.append(tail)
+            self._queue(tail)
         return bool(events)
 
     def _try(self, turn: Turn[Subject], tail: Tail, work: Callable[[], list[SourceEvent]]) -> list[SourceEvent]:
@@ -335,21 +334,27 @@ class Reader:
         tail.due = self._clock.monotonic() + pause
         self._roster.failed(self._out, tail, error)
 
+    def _queue(self, tail: Tail) -> None:
+        """Put a file behind the others whose history is read in turn, unless it stands there."""
+        if tail.phase == "history" and not tail.queued:
+            tail.queued = True
+            self._history.append(tail)
+
     def _read_history(self, turn: Turn[Subject], started: float) -> bool:
         """Read blocks of history in turn, for as long as a sweep may wait; True when some could be read at once."""
         history = self._history
         failing = 0
         while history and failing < len(history) and self._accepted and not self._lanes.stop.is_set():
             tail = history.popleft()
+            tail.queued = False
             if tail.failures and tail.due > self._clock.monotonic():
-                history.append(tail)
+                self._queue(tail)
                 failing += 1
                 continue
             if tail.fd < 0:
                 self._make_room()
             events = self._try(turn, tail, lambda t=tail: t.read_history(BLOCK))  # type: ignore[misc]
-            if tail.phase == "history":
-                history.append(tail)
+            self._queue(tail)
             self._add(events)
             self._after(tail, events)
             if time.monotonic() - started > self._poll_s / 2:
@@ -384,8 +389,8 @@ class Reader:
                 other.hangs, other.due = None, now
                 if isinstance(other, Tail):
                     self._swept.append(other)
-                    if other.phase == "history":
-                        self._history.append(other)
+                    other.queued = False
+                    self._queue(other)
                     if other is not subject:
                         roster.follows(self._out, other)
             if isinstance(subject, Tail):

@@ -62,14 +62,15 @@ class Tail(FollowedFile):
         probe_mark, probe_at, probe_size: What a read of `probe_size` bytes at `probe_at` returns while nothing is new;
             `probe_size` is 0 when there is nothing to ask.
         due: Monotonic time of the next look at the path; active: of the last news.
-        failures: Errors in a row. parked: The descriptor was closed since there are too few.
+        failures: Errors in a row. queued: It waits for its history to be read.
+        parked: The descriptor was closed since there are too few.
         hangs: What this file waits for, when a read of it does not come back.
     """
 
     __slots__ = (
         "_ahead", "_ahead_mark", "_done", "_stamp",
         "active", "due", "failures", "hangs", "name", "parked", "phase",
-        "probe_at", "probe_mark", "probe_size",
+        "probe_at", "probe_mark", "probe_size", "queued",
     )  # fmt: skip
 
     name: str
@@ -85,7 +86,7 @@ class Tail(FollowedFile):
         self.due = self.active = now
         self.failures = 0
         self.hangs = None
-        self.parked = False
+        self.parked = self.queued = False
         self._stamp = (0, 0, 0.0)
         self._ahead = -1
         self._ahead_mark = b""
