@@ -26,9 +26,20 @@ from trainmon.model import (
     SourceState,
 )
 from trainmon.parsing.parser import FileParser
-from trainmon.session.files import MANY_FILES, SETTLED_WORDS, TAIL_BYTES, TAIL_BYTES_MANY, SourceFile, node_name
+from trainmon.session.files import (
+    MANY_FILES,
+    SETTLED_WORDS,
+    TAIL_BYTES,
+    TAIL_BYTES_MANY,
+    SourceFile,
+    Speakers,
+    gap_record,
+    missing_view,
+    node_name,
+)
 from trainmon.session.preview import Preview
 from trainmon.session.run import RunState
+from trainmon.session.view import history_share
 from trainmon.session.weave import Weaver
 from trainmon.settings import Settings
 from trainmon.snapshot import SECTIONS, SourceView
@@ -42,7 +53,6 @@ _ENDS_WORTH = 128 << 10
 _HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
-_SPEAKER_S = 10.0
 _MAX_MISSING = 4096
 HISTORY_WORTH = 1 << 20
 """Unread bytes from which the share of history is shown."""
@@ -71,16 +81,13 @@ class Engine:
         self.front = self.forward
         self.gap_steps: set[int] = set()
         """Steps behind which something was lost."""
-        self.speaker: SourceFile | None = None
-        self.spoke_at = 0.0
-        self.newest: SourceFile | None = None
-        self.newest_heard: float | None = None
+        self.speakers = Speakers()
         self._breath = 0.0
         self._unread: set[int] = set()  # files whose past is not read yet
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
         self._ages_at = 0.0
-        self._past = Weaver(self._parse_past, self._give_past, self._mark)
+        self._past = Weaver(self._parse_past, self._give_past, self._mark, self._finish_past)
         self.preview = Preview(self.breathe)
 
     # ------------------------------------------------------------ events
@@ -135,7 +142,7 @@ class Engine:
     def _opened(self, event: Opened) -> None:
         now = self.clock.now()
         parser = self._parser(event.name, event.mtime)
-        node = event.name if self.separate else parser.node or node_name(event, self._names)
+        node = event.name if self.separate else parser.node or node_name(event, parser.rank, self._names)
         file = SourceFile(
             id=event.source,
             name=event.name,
@@ -232,6 +239,10 @@ class Engine:
         self._feed(file, records, arrival, live=False, runs=self._past_runs(file))
         self._pending.add(file.id)
 
+    def _finish_past(self, file: SourceFile) -> list[Record]:
+        """What the parser holds back at the end of the past: a traceback is whole, a half line is not."""
+        return file.parser.finish() if file.tail[-1:] == b"\n" else file.parser.settle()
+
     def _mark(self, event: CaughtUp | Replaced) -> None:
         if isinstance(event, CaughtUp):
             self._caught_up(event)
@@ -248,15 +259,7 @@ class Engine:
 
     def _spoke(self, file: SourceFile, at: float) -> None:
         file.fed = self.clock.now()
-        file.heard = max(file.heard, at)
-        if self.newest_heard is None or at >= self.newest_heard:
-            self.newest_heard = at
-            self.newest = file
-            # The tail stays with its file while that one speaks: eight workers in turn are no picture.
-            if self.speaker is None or self.speaker is file or at - self.spoke_at > _SPEAKER_S:
-                self.speaker = file
-        if self.speaker is file:
-            self.spoke_at = max(self.spoke_at, at)
+        self.speakers.spoke(file, at)
         self._dirty("last", "tail", "run")
 
     def _caught_up(self, event: CaughtUp) -> None:
@@ -300,7 +303,7 @@ class Engine:
             file.ahead = None
         if event.lost:
             file.gaps += 1
-            gap = Record(kind="gap", source=file.name, time=now, node=file.node, reason=_gap_reason(event))
+            gap = gap_record(event, file.name, file.node, now)
             for run in self._runs():
                 run.gap(gap, file.node, now)
             step = self.front.step
@@ -311,15 +314,7 @@ class Engine:
     def _state(self, event: SourceState) -> None:
         file = self.files.get(event.source) if event.source is not None else None
         if file is None:
-            view = SourceView(
-                id=event.source,
-                name=event.spec,
-                path=event.spec,
-                word=event.word,
-                sentence=event.sentence,
-                bad=event.bad,
-            )
-            self.missing[event.spec] = view
+            self.missing[event.spec] = missing_view(event)
             while len(self.missing) > _MAX_MISSING:
                 del self.missing[next(iter(self.missing))]
         else:
@@ -368,7 +363,9 @@ class Engine:
         # While history is read without a glimpse there is no present yet that could be judged.
         if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
-        if now - self._ages_at >= (1.0 if self.newest_heard is None or now - self.newest_heard < 15.0 else 5.0):
+        if abs(now - self._ages_at) >= (
+            1.0 if self.speakers.heard is None or now - self.speakers.heard < 15.0 else 5.0
+        ):
             self._ages_at = now
             self._dirty("run", "nodes", "gpus", "charts", "alerts")
 
@@ -391,13 +388,7 @@ class Engine:
         """Share of history that is read, by bytes; None when everything is (or almost nothing was left)."""
         if not self._unread and self.preview.run is None:
             return None
-        read = size = 0
-        for file in self.files.values():
-            if file.live or file.settled:
-                read += file.size
-            else:
-                read += min(file.read, file.size)
-            size += file.size
+        read, size = history_share(self.files.values())
         if self.preview.run is None and size - read < HISTORY_WORTH:
             return None
         return read / size if size else None
@@ -417,8 +408,3 @@ class Engine:
 
     def _dirty_all(self) -> None:
         self.front.dirty.update(SECTIONS)
-
-
-def _gap_reason(event: Replaced) -> str:
-    many = f", {event.lost_bytes:,} bytes" if event.lost_bytes else ""
-    return f"{event.reason} between two looks: something may have stood there unseen{many}"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trainmon.model import Opened
+from trainmon.model import Opened, Record, Replaced, SourceState
 from trainmon.parsing.clean import shown
 from trainmon.parsing.parser import FileParser
 from trainmon.session.wording import stem
+from trainmon.snapshot import SourceView
 
 TAIL_BYTES = 8192
 TAIL_BYTES_MANY = 2048
 MANY_FILES = 64
 TAIL_LINES = 40
 MAX_LINE = 1000
+_STEADY_S = 10.0
 
 SETTLED_WORDS = frozenset({"hangs", "gone", "not readable", "folder", "not a file", "ended"})
 """Words of a source that will bring no more history."""
@@ -109,15 +111,58 @@ class SourceFile:
         return [line for line in found if line][-count:]
 
 
-def node_name(opened: Opened, taken: dict[str, str]) -> str:
+class Speakers:
+    """Which file spoke last.
+
+    Attributes:
+        newest: The file with the newest line; heard: when that came, Unix seconds.
+        steady: The file whose last lines are shown. It stays while it speaks: eight workers in turn are no picture.
+    """
+
+    def __init__(self) -> None:
+        self.newest: SourceFile | None = None
+        self.heard: float | None = None
+        self.steady: SourceFile | None = None
+        self._steady_at = 0.0
+
+    def spoke(self, file: SourceFile, at: float) -> None:
+        """A file has a new line as of `at`."""
+        file.heard = max(file.heard, at)
+        if self.heard is None or at >= self.heard:
+            self.heard = at
+            self.newest = file
+            if self.steady is None or self.steady is file or at - self._steady_at > _STEADY_S:
+                self.steady = file
+        if self.steady is file:
+            self._steady_at = max(self._steady_at, at)
+
+
+def missing_view(event: SourceState) -> SourceView:
+    """How something without a file (yet) is shown."""
+    return SourceView(
+        id=event.source, name=event.spec, path=event.spec, word=event.word, sentence=event.sentence, bad=event.bad
+    )
+
+
+def gap_record(event: Replaced, source: str, node: str, now: float) -> Record:
+    """The record that says what was replaced unseen."""
+    many = f", {event.lost_bytes:,} bytes" if event.lost_bytes else ""
+    reason = f"{event.reason} between two looks: something may have stood there unseen{many}"
+    return Record(kind="gap", source=source, time=now, node=node, reason=reason)
+
+
+def node_name(opened: Opened, rank: int | None, taken: dict[str, str]) -> str:
     """The node that a file's name stands for.
 
     Two files of one stem in one folder (worker-0.log, worker-0.err) are one node; the same stem in another folder
     gets the folder in front.
 
     Args:
+        rank: The rank that the name tells ("rank2.stderr.log"), if any.
         taken: Name -> folder and stem that has it; the new one is entered.
     """
+    if rank is not None:
+        return f"rank {rank}"
     if opened.path == "-":
         return taken.setdefault("stdin", "-") and "stdin"
     folder = opened.path.rsplit("/", 1)[0] if "/" in opened.path else ""

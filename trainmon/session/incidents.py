@@ -88,7 +88,7 @@ class IncidentDesk:
         """Another run is on screen, or its past is read now: its open incidents are the alerts."""
         if not judged:
             return
-        present = engine.newest_heard is not None and now - engine.newest_heard < PRESENT_S
+        present = engine.speakers.heard is not None and now - engine.speakers.heard < PRESENT_S
         for key, incident in list(self._open.items()):
             if key not in front.open:
                 self._apply(replace(incident, end=now), now, False)

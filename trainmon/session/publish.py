@@ -76,7 +76,7 @@ class Publisher:
             self._due[name] = ended + _REST * (ended - started)
             started = ended
         if "alerts" in done:
-            done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.newest_heard, now)
+            done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now)
         return self._adopt(done)
 
     # Each takes the run, Unix time and the sections that were made before it, and gives the section's new value.
@@ -117,7 +117,7 @@ class Publisher:
         return view.source_views(self._engine.files, self._engine.missing)
 
     def _make_last(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        file = self._engine.newest
+        file = self._engine.speakers.newest
         text = file.last_line() if file is not None else ""
         if file is None or not text:
             return self.snapshot.last
@@ -127,7 +127,7 @@ class Publisher:
     def _make_tail(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         files = self._engine.files.values()
         chosen = next((file for file in files if file.node == self.selected), None) if self.selected else None
-        return view.tail_lines(chosen if chosen is not None else self._engine.speaker)
+        return view.tail_lines(chosen if chosen is not None else self._engine.speakers.steady)
 
     def _make_quarantine(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return tuple(run.quarantine)
@@ -138,7 +138,7 @@ class Publisher:
     def _make_run(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         engine = self._engine
         state, note = self._desk.state
-        newest = run.newest_time if run.newest_time is not None else engine.newest_heard
+        newest = run.newest_time if run.newest_time is not None else engine.speakers.heard
         return view.run_view(
             run,
             engine.files,

@@ -8,7 +8,7 @@ from statistics import median
 
 from trainmon.catalogue import Catalogue
 from trainmon.model import Incident
-from trainmon.session.errors import ErrorGroup
+from trainmon.session.errors import UNKNOWN, ErrorGroup
 from trainmon.session.files import SourceFile
 from trainmon.session.nodes import NodeState
 from trainmon.session.roles import CAUSE, role_words
@@ -146,10 +146,12 @@ def _health(
 ) -> tuple[Health, str]:
     if node.fatal_code is not None:
         if cause is not None and cause.first.node == node.name and node.fatal_code == cause.code:
-            return "critical", "failed" if cause.code in ("UNKNOWN_ERROR", "GENERIC_TRACEBACK") else cause.code
+            return "critical", "failed" if cause.code in UNKNOWN else cause.code
         if cause is not None and cause.first.node != node.name:
             return "silent", "timed out" if "TIMEOUT" in node.fatal_code else "failed"
         return "critical", "failed"
+    if state == "failed" and cause is not None and cause.first.node == node.name:
+        return "critical", "failed" if cause.code in UNKNOWN else cause.code
     worst = min(alerts, key=lambda alert: alert.severity != "critical", default=None)
     if worst is not None and worst.severity != "info":
         if worst.kind in ("node_silent", "stall") and silent:
@@ -266,6 +268,15 @@ def counts(run: RunState, files: Mapping[int, SourceFile], *, exact: bool) -> Co
         bytes=sum(file.bytes_before + file.read for file in files.values()),
         exact=exact,
     )
+
+
+def history_share(files: Iterable[SourceFile]) -> tuple[int, int]:
+    """Bytes of the files that are read, and all of them."""
+    read = size = 0
+    for file in files:
+        read += file.size if file.live or file.settled else min(file.read, file.size)
+        size += file.size
+    return read, size
 
 
 def name_of(run: RunState, files: Mapping[int, SourceFile]) -> str:

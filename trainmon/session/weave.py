@@ -53,6 +53,7 @@ class Weaver:
         parse: Turns a file's next bytes into records: (file, bytes, offset, size of the file).
         give: Takes one or several records of one file, with the arrival that stands for them.
         mark: Takes what is no text (the end is met, a new generation), when everything before it was given.
+        finish: Gives what the file's parser holds back at the end of its past.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class Weaver:
         parse: Callable[[SourceFile, bytes, int, int], list[Record]],
         give: Callable[[SourceFile, list[Record], float], None],
         mark: Callable[[CaughtUp | Replaced], None],
+        finish: Callable[[SourceFile], list[Record]] | None = None,
     ) -> None:
         self._parse = parse
         self._give = give
         self._mark = mark
+        self._finish = finish
         self._lanes: dict[int, Lane] = {}
         self._steps: list[tuple[float, int]] = []  # heads of lanes that have steps, by progress
         self._times: list[tuple[float, int]] = []  # heads of the others, by time
@@ -147,8 +150,7 @@ class Weaver:
         if self._times and self._steps:
             first = self._lanes[self._steps[0][1]]
             time = first.records[0].time
-            # Without times to compare, what has no steps yet (banners, a launcher's words) comes first.
-            by_step = time is not None and self._times[0][0] > time
+            by_step = self._times[0][0] > (time if time is not None else _FIRST)
         _, source = heapq.heappop(self._steps if by_step else self._times)
         lane = self._lanes[source]
         lane.queued = False
@@ -170,9 +172,12 @@ class Weaver:
         while not lane.records and lane.pieces:
             piece = lane.pieces[0]
             if not isinstance(piece, Data):
-                lane.pieces.popleft()
-                if isinstance(piece, CaughtUp):
+                if isinstance(piece, CaughtUp) and not lane.done:
                     lane.done = True
+                    if self._finish is not None:
+                        lane.records.extend(self._finish(lane.file))
+                        continue
+                lane.pieces.popleft()
                 self._mark(piece)
                 continue
             part = piece.data[lane.at : lane.at + size] if lane.at or len(piece.data) > size else piece.data
@@ -203,4 +208,13 @@ class Weaver:
             heapq.heappush(self._steps, (lane.progress, lane.file.id))
         else:
             time = record.time if record.time is not None else lane.time
+            if time == _FIRST and _is_end(lane):
+                time = -_FIRST
             heapq.heappush(self._times, (max(time, lane.time), lane.file.id))
+
+
+def _is_end(lane: Lane) -> bool:
+    """Whether a lane has neither steps nor times nor anything more to come: the last words of a rank's stderr."""
+    if any(isinstance(piece, Data) for piece in lane.pieces):
+        return False
+    return all(record.time is None and "step" not in record.values for record in lane.records)

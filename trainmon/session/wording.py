@@ -10,6 +10,7 @@ _DIGITS = re.compile(r"(\d+)")
 _HEX = re.compile(r"0x[0-9a-fA-F]+|\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 _LOG_ENDINGS = (".jsonl", ".json", ".log", ".out", ".err", ".txt", ".csv")
+_STREAM_ENDINGS = (".stdout", ".stderr", ".out", ".err")
 _STEPS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200)
 
 
@@ -55,9 +56,11 @@ def masked(text: str) -> str:
 def stem(name: str) -> str:
     """The file's name without folder and log ending: "logs/worker-0.log" gives "worker-0"."""
     base = name.rstrip("/").rsplit("/", 1)[-1]
-    for ending in _LOG_ENDINGS:
-        if base.lower().endswith(ending) and len(base) > len(ending):
-            return base[: -len(ending)]
+    for endings in (_LOG_ENDINGS, _STREAM_ENDINGS):
+        for ending in endings:
+            if base.lower().endswith(ending) and len(base) > len(ending):
+                base = base[: -len(ending)]
+                break
     return base
 
 
