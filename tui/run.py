@@ -76,6 +76,9 @@ def _run(
 ) -> tuple[int, BaseException | None]:
     from trainmon.tui.app import TrainmonApp
     from trainmon.tui.driver import TtyDriver
+    from trainmon.tui.thrift import cut_updates_on_both_sides
+
+    cut_updates_on_both_sides()
 
     class Quiet(TrainmonApp):
         """A crash is reported in one line, not by a page of traceback over the screen."""
