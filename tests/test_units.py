@@ -83,6 +83,8 @@ def test_every_unit_formats_every_number(value: float | None, unit: str) -> None
         (units.memory_total, 80 * 1024, "80"),
         (units.memory_total, 81559, "79.6"),
         (units.percent, 22.4, "22 %"),
+        (units.percent, -0.4, "0 %"),
+        (units.wait_seconds, -0.0, "0.00 s"),
         (units.mfu, 35.2, "35.2 %"),
         (units.change, 14, "+14 %"),
         (units.change, -1, "−1 %"),
@@ -110,6 +112,12 @@ def test_every_unit_formats_every_number(value: float | None, unit: str) -> None
 )
 def test_forms_of_the_design(form, value, text) -> None:
     assert form(value) == text
+
+
+def test_zero_has_no_sign() -> None:
+    for form in units.FORMATS.values():
+        text = form(-0.0)
+        assert text == units.NONE or not text.startswith(("-", "−")), text
 
 
 def test_what_cannot_be_had_is_a_dash_everywhere() -> None:

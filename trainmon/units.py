@@ -127,7 +127,7 @@ def wait_seconds(value: float | None) -> str:
     if word := _word(value):
         return word
     if 0 <= value < 0.995:
-        return f"{value:.2f} s"
+        return f"{abs(value):.2f} s"
     return seconds(value)
 
 
@@ -136,7 +136,7 @@ def bare_seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value) or value < 0:
         return NONE
     if value < 9.995:
-        return f"{value:.2f}" if value == 0 or value >= 0.005 else f"{value:.3f}"[:5]
+        return f"{abs(value):.2f}" if value == 0 or value >= 0.005 else f"{value:.3f}"[:5]
     if value < 99.95:
         return f"{value:.1f}"
     return f"{value:.0f}" if value < 99999.5 else _scientific(value, 5, 0)
@@ -181,7 +181,7 @@ def memory(value_mb: float | None) -> str:
     if gib < 0:
         return NONE
     if gib < 999.95:
-        return f"{gib:.1f}"
+        return f"{abs(gib):.1f}"
     return f"{gib:,.0f}" if gib < 9999.5 else _scientific(gib, 5, 0)
 
 
@@ -204,8 +204,10 @@ def percent(value: float | None) -> str:
     """A whole share: `22 %`."""
     if value is None or not math.isfinite(value):
         return NONE
-    text = f"{value:.0f}" if abs(value) < 9999.5 else ">9999" if value > 0 else "<0"
-    return f"{text.replace('-', MINUS)} %" if len(text) <= 4 else ">999 %" if value > 0 else "<0 %"
+    whole = round(value)
+    if whole > 9999 or whole < -999:
+        return ">999 %" if whole > 0 else "<0 %"
+    return f"{whole} %".replace("-", MINUS)
 
 
 def bare_percent(value: float | None) -> str:
@@ -251,7 +253,7 @@ def celsius(value: float | None) -> str:
     """Whole degrees without the unit: `87`."""
     if value is None or not math.isfinite(value) or abs(value) >= 999.5:
         return NONE
-    return f"{value:.0f}".replace("-", MINUS)
+    return f"{round(value)}".replace("-", MINUS)
 
 
 def watts(value: float | None) -> str:
@@ -320,7 +322,7 @@ def file_size(value: float | None) -> str:
     if value is None or not math.isfinite(value) or value < 0:
         return NONE
     if value < 999.5:
-        return f"{value:.0f} B"
+        return f"{round(value)} B"
     for name in ("kB", "MB", "GB", "TB", "PB"):
         value /= 1000
         if value < 999.5 or name == "PB":

@@ -165,14 +165,19 @@ def _alert(
 
     age = units.age(max(0.0, now - alert.since)) if now is not None and width >= 120 else ""
     total = len([one for one in shown if one.state != "resolved"]) or 1
-    least = 0 if quiet else width_of(alert.outlook.partition(";")[0]) + 4 if alert.outlook else 12
+    clause = alert.outlook.partition(";")[0]
+    least = 0 if quiet else width_of(clause) + 4 if clause else 12
+    # Everything that was measured and what follows go before the age and the keys.
+    whole = least + width_of(alert.measured)
     room = end - at
     choices = [
         _keys(alert, index, total, age=with_age, gap=gap, mute=with_mute, enter=enter, tint=tint)
         for with_age, with_mute in ((age, width >= 100), ("", width >= 100), ("", quiet))
     ]
     choices.append([(f"{index + 1}/{total}", "muted" + tint)] if total > 1 and width >= 36 else [])
-    right = next((spans for spans in choices if spans_width(spans) + 2 <= room - least), choices[-1])
+    fitting = [spans for spans in choices if spans_width(spans) + 2 <= room - least]
+    roomy = [spans for spans in fitting[:2] if spans_width(spans) + 2 + min(2, gap) <= room - whole]
+    right = (roomy or fitting or choices[-1:])[0]
     if right and spans_width(right) < room:
         pen.spans(end - spans_width(right), right)
         end -= spans_width(right) + min(2, gap)

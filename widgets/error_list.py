@@ -104,7 +104,7 @@ def _glyph(error: ErrorView) -> Span:
     return "▲", "warning+bold"
 
 
-def _entry(error: ErrorView, columns: _Columns, width: int, *, expanded: bool) -> list[Pen]:
+def _entry(error: ErrorView, columns: _Columns, width: int, *, expanded: bool, room: int) -> list[Pen]:
     pen = Pen(width)
     kind = role_of(error)
     glyph, token = _glyph(error)
@@ -129,11 +129,13 @@ def _entry(error: ErrorView, columns: _Columns, width: int, *, expanded: bool) -
         )
     pens = [pen]
     if expanded:
-        raw = Pen(width)
-        at = raw.put(3, cut(error.place, max(0, width - 5)), "muted")
-        raw.put(at + (2 if error.place else 0), cut(error.raw or error.message, max(0, width - 3 - at)), "text")
-        pens.append(raw)
         advice = _advice(error.fixes, width - 6)
+        # What to do says more than the raw line, where only one of both has room.
+        if room >= 3 or not advice:
+            raw = Pen(width)
+            at = raw.put(3, cut(error.place, max(0, width - 5)), "muted")
+            raw.put(at + (2 if error.place else 0), cut(error.raw or error.message, max(0, width - 3 - at)), "text")
+            pens.append(raw)
         if advice:
             fix = Pen(width)
             fix.spans(3, advice, width - 1)
@@ -183,7 +185,7 @@ def draw_errors(
     selected: int = 0,
     start: int = 0,
 ) -> list[Row]:
-    """Heading, column heads (from 60 columns and four rows on) and the entries from `start` on."""
+    """Heading, column heads (from 60 columns and five rows on) and the entries from `start` on."""
     if width < 1 or height < 1:
         return []
     rows = [error_heading(errors, counts, width, focused=focused)]
@@ -196,7 +198,7 @@ def draw_errors(
     for index in range(max(0, start), len(errors)):
         if len(rows) >= height:
             break
-        pens = _entry(errors[index], columns, width, expanded=index == expanded)
+        pens = _entry(errors[index], columns, width, expanded=index == expanded, room=height - len(rows))
         if focused and index == selected:
             mark_selected(pens)
         rows += [pen.row() for pen in pens]
@@ -205,7 +207,7 @@ def draw_errors(
 
 def has_heads(width: int, height: int) -> bool:
     """Whether the list shows its column heads."""
-    return width >= 60 and height >= 4
+    return width >= 60 and height >= 5
 
 
 class ErrorList(ListInstrument[ErrorView]):

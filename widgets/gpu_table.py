@@ -14,7 +14,7 @@ from trainmon.widgets.parts import bar, heading
 
 WARNING_SHARE, CRITICAL_SHARE = 0.90, 0.95
 """Shares of a card's memory from which the bar is coloured."""
-_WIDE, _NARROW = 76, 56
+_WIDE, _NARROW = 76, 46
 
 
 def memory_share(row: GpuRow) -> float | None:
@@ -179,7 +179,7 @@ def _draw_row(row: GpuRow, columns: _Columns, width: int, by_node: bool) -> Pen:
 def draw_gpus(
     panel: GpuPanel, width: int, height: int, *, focused: bool = False, selected: int = 0, start: int = 0
 ) -> list[Row]:
-    """Heading, column heads and one row a GPU; below 56 columns the heads stand in the rule.
+    """Heading, column heads and one row a GPU; below 46 columns the heads stand in the rule.
 
     Args:
         start: First row shown while the panel has the focus; without it the worst are shown where not all fit.

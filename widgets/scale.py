@@ -115,35 +115,34 @@ def x_ticks(x0: float, x1: float, columns: int) -> list[float]:
     return [x0]
 
 
-def _candidates(span: float, rows: int) -> list[tuple[float, int]]:
-    """(row value, rows between ticks) from fine to coarse, from which the first that fits is taken."""
+def _fit_every(low: float, high: float, rows: int, span: float, every: int) -> tuple[float, float] | None:
+    """Bottom and row value with a tick every so many rows: the finest that holds the range."""
     power = 10.0 ** math.floor(math.log10(span / rows))
-    out: list[tuple[float, int]] = []
     for scale in (power, power * 10, power * 100):
         for step in _TICK_STEPS:
-            out.append((step * scale / 2, 2))
-            if rows >= 14 and step != 4.0:
-                out.append((step * scale / 3, 3))
-    return sorted(set(out))
+            row = step * scale / every
+            # The bottom is a multiple of the tick step, where that does not fit of the row.
+            for grain in (row * every, row) if every == 2 else (row * every,):
+                bottom = math.floor((low + row * 0.4999) / grain + 1e-9) * grain
+                if bottom > low:
+                    bottom = math.floor(low / grain + 1e-9) * grain
+                if bottom + (rows - 0.5) * row >= high and bottom - 0.5 * row <= low:
+                    return bottom, row
+    return None
 
 
 def fit_rows(low: float, high: float, rows: int) -> tuple[float, float, int]:
-    """Bottom value, row value and rows between ticks for a range of values.
-
-    The bottom is a multiple of the tick step where that fits, else of the row value.
-    """
+    """Bottom value, row value and rows between ticks (2, or 3 where that makes the rows a quarter finer)."""
     low, high = clamp(low), clamp(high)
     span = max(high - low, abs(high) * 0.01, abs(low) * 0.01, 1e-300)
     if span <= 1e-300:
         span = 1.0
-    for row, every in _candidates(span, rows):
-        grains = (row * every, row) if every == 2 else (row * every,)
-        for grain in grains:
-            bottom = math.floor((low + row * 0.4999) / grain + 1e-9) * grain
-            if bottom > low:
-                bottom = math.floor(low / grain + 1e-9) * grain
-            if bottom + (rows - 0.5) * row >= high and bottom - 0.5 * row <= low:
-                return bottom, row, every
+    best = _fit_every(low, high, rows, span, 2)
+    other = _fit_every(low, high, rows, span, 3) if rows >= 8 else None
+    if other is not None and (best is None or other[1] <= best[1] * 0.75):
+        return *other, 3
+    if best is not None:
+        return *best, 2
     return low, span / (rows - 0.5) * 1.000001, 2
 
 

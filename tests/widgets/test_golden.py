@@ -141,6 +141,17 @@ def test_below_120_columns_the_advice_is_behind_enter(story: ModuleType) -> None
     assert not any("→" in row for row in lines(draw_events(events, (), None, 119, 9)))
 
 
+def test_with_few_rows_the_advice_stays_and_the_raw_line_goes(story: ModuleType) -> None:
+    rows = lines(draw_errors(story.failed().errors, None, 120, 3))
+    assert rows[1].startswith(" ✗ CUDA_OOM") and rows[2].startswith("   → only this rank grew")
+
+
+def test_the_age_gives_way_to_what_follows(story: ModuleType) -> None:
+    snapshot = story.failed()
+    [row] = lines(draw_alert_strip(snapshot.alerts, "", 120, now=story.NOW["failed"]))
+    assert "ran out of GPU memory at step 1,200 → the run has stopped" in row and "10 m" not in row
+
+
 def test_events_at_160(story: ModuleType) -> None:
     snapshot = story.alert()
     rows = lines(draw_events(snapshot.events, (), snapshot.counts, 160, 9))
