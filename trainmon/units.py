@@ -159,7 +159,7 @@ def per_second(value: float | None) -> str:
             decimals = 2 if size < 9.995 else 1 if size < 99.95 else 0
             if not scale and size == int(size):
                 decimals = 0
-            return f"{size:.{decimals}f}{scale}"
+            return f"{abs(size):.{decimals}f}{scale}"
         size /= 1000.0
     return _scientific(value, 6, 1)
 
