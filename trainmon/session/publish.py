@@ -133,7 +133,7 @@ class Publisher:
         return tuple(run.quarantine)
 
     def _make_counts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return view.counts(run, self._engine.files, exact=not self._engine.in_history)
+        return view.counts(self._engine.forward, self._engine.files, exact=not self._engine.in_history)
 
     def _make_run(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         engine = self._engine
@@ -153,7 +153,7 @@ class Publisher:
 
     def _adopt(self, changes: dict[str, Any]) -> bool:
         old = self.snapshot
-        fresh = {name: value for name, value in changes.items() if getattr(old, name) != value}
+        fresh = {name: value for name, value in changes.items() if _differs(name, getattr(old, name), value)}
         if not fresh:
             return False
         versions = dict(old.versions)
@@ -163,3 +163,10 @@ class Publisher:
         values = {name: fresh.get(name, getattr(old, name)) for name in (*SECTIONS, "calm")}
         self.snapshot = Snapshot(version=old.version + 1, versions=versions, **values)
         return True
+
+
+def _differs(name: str, old: Any, new: Any) -> bool:
+    if name == "charts":
+        # An unchanged chart is the same object; thousands of points need not be compared.
+        return len(old) != len(new) or any(one is not other for one, other in zip(old, new, strict=True))
+    return bool(old != new)

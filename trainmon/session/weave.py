@@ -201,8 +201,8 @@ class Weaver:
         if isinstance(step, int) and record.kind == "metrics":
             if lane.progress is None:
                 lane.progress = float(step)
-            elif lane.step is not None and step > lane.step:
-                lane.progress += step - lane.step
+            elif lane.step is not None and step != lane.step:
+                lane.progress += step - lane.step if step > lane.step else 1
             lane.step = step
         if lane.progress is not None:
             heapq.heappush(self._steps, (lane.progress, lane.file.id))
