@@ -190,7 +190,7 @@ def memory_text(value_mb: float | None) -> str:
     if value_mb is None or not math.isfinite(value_mb) or value_mb < 0:
         return NONE
     if value_mb < 1023.5:
-        return f"{value_mb:.0f} MiB"
+        return f"{round(value_mb)} MiB"
     return memory(value_mb) + " GiB"
 
 
