@@ -44,8 +44,8 @@ class Catalogue:
     def __init__(self, entries: Sequence[Entry] | None = None) -> None:
         self._given = entries
         self.might_match: Callable[[bytes], bool] = self._first_look
-        """Whether `classify` could know a raw line; False is certain. Costs about a microsecond, so it is a plain function
-        and no method. (Escape codes inside the words of a signature hide it.)"""
+        """Whether `classify` could know a raw line; False is certain. Costs about a microsecond, hence a plain
+        function and no method. (Escape codes inside the words of a signature hide it.)"""
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
@@ -59,14 +59,10 @@ class Catalogue:
 
     @cached_property
     def _matcher(self) -> Matcher:
-        return Matcher([entry for entry in self.entries.values() if entry.family != "benign"])
-
-    @cached_property
-    def _benign(self) -> Matcher:
-        return Matcher([entry for entry in self.entries.values() if entry.family == "benign"])
+        return Matcher(list(self.entries.values()))
 
     def __iter__(self) -> Iterator[Entry]:
-        return (entry for entry in self.entries.values() if entry.family != "benign")
+        return iter(self.entries.values())
 
     def _first_look(self, line: bytes) -> bool:
         self.might_match = self._matcher.might
@@ -76,30 +72,32 @@ class Catalogue:
         """What a line means, or None when no entry knows it.
 
         A line at INFO or DEBUG, a prompt or sample in a JSON line and words inside double quotes are no errors,
-        unless the line's level is ERROR or FATAL. Of several entries the most specific one wins.
+        unless the line's level is ERROR or FATAL. An exception that a program merely warns of has been dealt with, so
+        it is not fatal. Of several entries the most specific one wins.
 
         Args:
             text: One line (or several: the first of the worst level counts), without escape codes.
             level: Its level, as in `trainmon.model.LEVELS`; None when it has none.
         """
         entry = self._classify(text, level)
-        return None if entry is None else entry.hit
+        if entry is None:
+            return None
+        if level == "WARN" and entry.level == 1 and any(signature.exc for signature in entry.signatures):
+            return Hit(entry.code, 2, entry.title)
+        return entry.hit
 
     def _classify(self, text: str, level: str | None) -> Entry | None:
         loud, soft = level in _LOUD, level in _SOFT
         best: Entry | None = None
         for line in text.splitlines() if "\n" in text else (text,):
             for said in spoken(line):
-                found = self._matcher.find(said or line, loud=loud and bool(said), soft=soft or not said)
+                # Nothing said in a JSON line that does not call itself an error: its fields are data.
+                found = self._matcher.find(said or line, loud=loud, soft=soft or not (said or loud))
                 if found is not None:
                     if best is None or found.level < best.level:
                         best = found
                     break
         return best
-
-    def is_benign(self, text: str) -> bool:
-        """Whether a line that calls itself an error is known to be harmless (double registration of cuDNN, ...)."""
-        return self._benign.find(text, loud=True, soft=False) is not None
 
     def entry(self, code: str) -> Entry | None:
         """The entry of a code, or None."""

@@ -124,7 +124,7 @@ def _first_pass(pattern: bytes, common: list[bytes]) -> Callable[[bytes], bool]:
     def might(line: bytes) -> bool:
         if search(line) is not None:
             return True
-        for part in common:
+        for part in common:  # noqa: SIM110 (a generator would double the cost)
             if part in line:
                 return True
         return False
@@ -148,7 +148,8 @@ class Matcher:
         # Pieces that begin with a frequent character would make the pattern stop everywhere: they are few, and looked
         # for one by one.
         self._common = [part for part in rules if part[0] in _FREQUENT]
-        pattern = _alternatives([part for part in rules if part[0] not in _FREQUENT]) if rules else "(?!)"
+        rare = [part for part in rules if part[0] not in _FREQUENT]
+        pattern = _alternatives(rare) if rare else "(?!)"
         self._pieces = re.compile(pattern)
         self._rules: dict[str, list[tuple[str, int, Entry, Signature]]] = {}
         for part in sorted(rules):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from trainmon.catalogue import Catalogue
+from trainmon.catalogue import Catalogue, load
 from trainmon.catalogue.entry import Entry
 
 LEVELS = {1: "fatal", 2: "blocking", 3: "warning"}
@@ -41,16 +41,17 @@ def _prose(text: str, width: int) -> list[str]:
     )
 
 
-def entry_text(entry: Entry, catalogue: Catalogue | None = None, width: int = 80) -> str:
+def render(entry: Entry, catalogue: Catalogue | None = None, width: int = 80) -> str:
     """One entry as text: what it means, its causes, what to do, what follows, where to read on.
 
     Args:
         entry: The entry.
-        catalogue: For the titles of the codes that follow; without it they are named by code only.
+        catalogue: For the titles of the codes that follow; None for that of the package.
         width: Columns; a link or a command longer than a line is not broken.
     """
-    facts = [LEVELS[entry.level], _SCOPES[entry.scope], entry.is_usually.replace("_", " ")]
-    facts[2] = f"usually the {facts[2]}" if entry.is_usually == "root_cause" else "usually a symptom of something else"
+    catalogue = load() if catalogue is None else catalogue
+    usually = "usually the root cause" if entry.is_usually == "root_cause" else "usually a symptom of something else"
+    facts = [LEVELS[entry.level], _SCOPES[entry.scope], usually]
     lines = [*textwrap.wrap(f"{entry.code}: {entry.title}", width), *textwrap.wrap(" · ".join(facts), width)]
     lines += ["", "Meaning", *_prose(entry.meaning, width)]
     if entry.unified:
@@ -65,19 +66,7 @@ def entry_text(entry: Entry, catalogue: Catalogue | None = None, width: int = 80
         lines += ["", "What often follows"]
         wide = max(map(len, entry.consequences))
         for code in entry.consequences:
-            known = None if catalogue is None else catalogue.entry(code)
+            known = catalogue.entry(code)
             lines += _item(code if known is None else f"{code:<{wide}}  {known.title}", "-", max(width, wide + 20))
     lines += ["", "Source", *_prose(entry.source, width)]
-    return "\n".join(lines) + "\n"
-
-
-def unknown_text(text: str, nearest: list[str], width: int = 80) -> str:
-    """What to say when nothing is known about `text`: a sentence, and the codes that are spelt alike."""
-    shown = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    asked = textwrap.shorten(shown, 48, placeholder=" …")
-    lines = textwrap.wrap(f"Nothing is known about “{asked}”.", width)
-    if nearest:
-        lines += textwrap.wrap(f"Did you mean {', '.join(nearest)}?", width, break_on_hyphens=False)
-    else:
-        lines += textwrap.wrap("Paste the whole error line, or a code as it stands in the error list.", width)
     return "\n".join(lines) + "\n"

@@ -93,16 +93,19 @@ def assign_roles(groups: Sequence[ErrorGroup], consequences: Callable[[str], Ite
     rank = {place: number for number, place in enumerate(order)}
     reach = {place: closure(groups[place].code, consequences) for place in order if groups[place].is_root}
 
+    def near(early: int, late: int) -> bool:
+        one, other = times[early], times[late]
+        return one is None or other is None or other - one <= SLACK_S
+
     def follows(place: int, cause: int) -> bool:
         if groups[place].code not in reach.get(cause, ()):
             return False
-        if rank[place] > rank[cause]:
-            return True
-        after, before = times[place], times[cause]
-        early = not groups[place].is_root  # peers often print before the one that failed
-        return early and (after is None or before is None or before - after <= SLACK_S)
+        # peers often print before the one that failed
+        return rank[place] > rank[cause] or (not groups[place].is_root and near(place, cause))
 
-    cause = _cause(groups, order, follows)
+    cause = _cause(groups, order, follows, near, consequences)
+    if cause is not None:
+        reach.setdefault(cause, closure(groups[cause].code, consequences))
     roles = []
     for place, group in enumerate(groups):
         if group.priority > 2:
@@ -118,15 +121,29 @@ def assign_roles(groups: Sequence[ErrorGroup], consequences: Callable[[str], Ite
     return roles
 
 
-def _cause(groups: Sequence[ErrorGroup], order: Sequence[int], follows: Callable[[int, int], bool]) -> int | None:
+def _cause(
+    groups: Sequence[ErrorGroup],
+    order: Sequence[int],
+    follows: Callable[[int, int], bool],
+    near: Callable[[int, int], bool],
+    consequences: Callable[[str], Iterable[str]],
+) -> int | None:
     fatal = [place for place in order if groups[place].priority == 1]
     if not fatal:
         return None
     for place in fatal:
         if groups[place].is_root:
             return place
-    # Only symptoms are fatal: a blocking error that explains one of them (an unknown exception, a broken line of data).
+    # Only symptoms are fatal: a blocking error that itself names one of them (an unknown exception, broken data).
     for place in order:
-        if groups[place].is_root and any(follows(symptom, place) for symptom in fatal):
+        direct = set(consequences(groups[place].code)) if groups[place].is_root else set()
+        if any(groups[symptom].code in direct and follows(symptom, place) for symptom in fatal):
             return place
-    return fatal[0]
+    # Of symptoms, the one that the others come from: a killed worker, not the peer that lost it.
+    best = fatal[0]
+    for place in fatal[1:]:
+        if groups[best].code in consequences(groups[place].code):
+            mutual = groups[place].code in consequences(groups[best].code)
+            if not mutual and near(best, place):
+                best = place
+    return best
