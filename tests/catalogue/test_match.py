@@ -95,6 +95,7 @@ def test_the_level_decides_about_chatter_and_quotes() -> None:
     assert CATALOGUE.classify(line, "WARN") is not None
     assert CATALOGUE.classify("WARNING retry 1 of 3: KeyError: 'x'", "WARN").priority == 2
     assert CATALOGUE.classify("KeyError: 'x'", "ERROR").priority == CATALOGUE.classify("KeyError: 'x'").priority == 1
+    assert CATALOGUE.classify("W1 api.py:7] Received 15 death signal, shutting down workers", "WARN").priority == 1
     quoted = 'worker said "CUDA error: out of memory"'
     assert CATALOGUE.classify(quoted, None) is None
     assert CATALOGUE.classify(quoted, "ERROR") is not None

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from importlib import resources
 
 from trainmon.catalogue.entry import Entry, Hit, Signature, read_entries
-from trainmon.catalogue.match import Matcher, spoken
+from trainmon.catalogue.match import Matcher, spoken, where
 from trainmon.errors import ConfigError
 
 __all__ = ["GENERIC_TRACEBACK", "UNKNOWN_ERROR", "Catalogue", "Entry", "Hit", "Signature", "explain", "load"]
@@ -82,7 +82,7 @@ class Catalogue:
         entry = self._classify(text, level)
         if entry is None:
             return None
-        if level == "WARN" and entry.level == 1 and any(signature.exc for signature in entry.signatures):
+        if level == "WARN" and entry.level == 1 and any(s.exc and where(s, text) >= 0 for s in entry.signatures):
             return Hit(entry.code, 2, entry.title)
         return entry.hit
 
