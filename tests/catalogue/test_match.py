@@ -39,6 +39,8 @@ BENIGN = [
     ("    raise RendezvousTimeoutError", None),
     ("[rank0]:     raise KeyError(name) from None", None),
     ('    raise RuntimeError("CUDA error: out of memory")', None),
+    ("    raise RuntimeError('CUDA error: out of memory')", "ERROR"),
+    ("[rank0]:     assert shape == want, 'shapes: CUDA error: out of memory'", None),
 ]  # fmt: skip
 
 
