@@ -90,6 +90,14 @@ def follow(monkeypatch):
         reader.stop()
 
 
+def until(condition) -> None:
+    """For what no event tells."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
+
+
 def append(path: Path, data: bytes) -> None:
     with open(path, "ab") as file:
         file.write(data)
@@ -539,6 +547,7 @@ def test_hanging_read_loses_nothing_and_stop_does_not_wait(tmp_path: Path, follo
     append(log, b"2\n")
     answers.set()
     sink.wait(lambda s: s.data() == b"1\n2\n" and s.word(str(log)) == "followed")
+    until(lambda: sum(thread.name == "trainmon-reader" for thread in threading.enumerate()) == 1)
     answers.clear()
     started = time.monotonic()
     reader.stop()
@@ -574,6 +583,41 @@ def test_few_descriptors_still_follow_all(tmp_path: Path, follow) -> None:
     (tmp_path / "w-05.log").write_bytes(b"another file\n")
     sink.wait(lambda s: s.data(5) == b"another file\n")
     assert not [event for event in sink.of(Replaced) if event.source != 5]
+    (tmp_path / "w-06.log").unlink()
+    sink.wait(lambda s: s.word(str(tmp_path / "w-06.log")) == "gone")
+    (tmp_path / "w-06.log").write_bytes(b"back\n")
+    sink.wait(lambda s: s.data(6) == b"back\n" and s.word(str(tmp_path / "w-06.log")) == "followed")
+
+
+def test_system_that_gives_no_more_descriptors(tmp_path: Path, follow, monkeypatch) -> None:
+    """The limit that the system named was too high: others hold some. Files are closed and opened in turn."""
+    for i in range(40):
+        (tmp_path / f"w-{i:02}.log").write_bytes(b"first line of %d\n" % i)
+    real, base = os.open, len(os.listdir("/proc/self/fd"))
+
+    def scarce(path, *args, **kwargs):
+        if len(os.listdir("/proc/self/fd")) - base > 25 and str(path).endswith(".log"):
+            raise OSError(24, "Too many open files")
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(files_module.os, "open", scarce)
+    _, sink = follow(tmp_path / "w-*.log")
+    sink.wait(lambda s: len(s.of(CaughtUp)) == 40)
+    for i in range(40):
+        append(tmp_path / f"w-{i:02}.log", b"more\n")
+    sink.wait(lambda s: all(s.data(i).endswith(b"more\n") for i in range(40)))
+
+
+def test_numbered_folders_are_no_family(tmp_path: Path, follow) -> None:
+    for name in ("run1", "run2", "run3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.log").write_bytes(b"x\n")
+    _, sink = follow(tmp_path / "run1", tmp_path / "run2")
+    sink.wait(lambda s: len(s.of(CaughtUp)) == 2)
+    (tmp_path / "run4").mkdir()
+    (tmp_path / "run1" / "other.log").write_bytes(b"a later scan has happened\n")
+    sink.wait(lambda s: len(s.of(CaughtUp)) == 3)
+    assert {Path(state.spec).name for state in sink.of(SourceState)} == {"train.log", "other.log"}
 
 
 def test_standard_input(follow) -> None:
@@ -587,10 +631,7 @@ def test_standard_input(follow) -> None:
     assert sink.word("-") == "followed" and not reader.closed
     os.close(write)
     sink.wait(lambda s: s.word("-") == "ended")
-    deadline = time.monotonic() + DEADLINE_S
-    while not reader.closed and time.monotonic() < deadline:
-        threading.Event().wait(0.005)
-    assert reader.closed
+    until(lambda: reader.closed)
     stream.close()
 
 
