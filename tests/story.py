@@ -6,7 +6,6 @@ worker-5 is slow from 1,070; NEAR OOM at 11:10:36, CUDA_OOM at step 1,200, 11:16
 
 from __future__ import annotations
 
-# ruff: noqa: E501
 # fmt: off
 import calendar
 import math
