@@ -192,6 +192,7 @@ def test_yesterdays_log_is_old_and_silent(session: Session, clock: ManualClock) 
     text = b"".join(line(s, total_steps=5000) for s in range(100)) + line(100, loss=math.nan, total_steps=5000)
     shot = session.pump(whole(1, text, mtime=START - 86_400))
     assert shot.run.state == "old" and "may have hung" in shot.run.note
+    assert shot.charts[0].stale_s == 86_400 and shot.nodes[0].word == "silent 1 d"
     assert not any(alert.fresh for alert in shot.alerts)
     clock.advance(30)
     shot = session.pump()

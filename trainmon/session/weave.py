@@ -89,8 +89,8 @@ class Weaver:
         """The next piece of an opened file's past."""
         lane = self._lanes[piece.source]
         lane.pieces.append(piece)
-        lane.arrival = arrival
         if isinstance(piece, Data):
+            lane.arrival = arrival
             self.waiting_bytes += len(piece.data)
         if not lane.queued:
             self._dry.discard(piece.source)
