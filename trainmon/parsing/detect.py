@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 LITERALS: tuple[bytes, ...] = (
-    b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback", b"heckpoint",
-    b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error", b": E ", b": W ", b": F ",
+    b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback",
+    b"heckpoint", b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error",
+    b": E ", b": W ", b": F ",
     b"\xe6\x8d\x9f\xe5\xa4\xb1", b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a",
 )  # fmt: skip
 """One of these stands on every line that can be a record, but for those that begin as `HEADS`.
@@ -25,16 +26,33 @@ def glog_line(line: bytes) -> bool:
     return _GLOG.match(line) is not None
 
 
-_EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("checkpoint", re.compile(
-        r"sav(?:ed|ing)\b.{0,40}\bcheckpoint|checkpoint\b.{0,60}\b(?:saved|written)|saving model checkpoint|sav(?:ed|ing) model to", re.IGNORECASE)),
-    ("eval_start", re.compile(r"\*{3,} ?running (?:evaluation|eval|validation)|(?:start(?:ing|ed)?|begin(?:ning)?|running) (?:evaluation|validation)\b", re.IGNORECASE)),
-    ("eval_end", re.compile(r"(?:evaluation|validation) (?:finished|done|complete[d]?|took)\b", re.IGNORECASE)),
-    ("finished", re.compile(
-        r"\btraining (?:is )?(?:finished|complete[d]?|done|ended successfully)\b|finished training\b|`?Trainer\.fit`? stopped: `max_|^Training completed|训练完成",
-        re.IGNORECASE)),
-    ("started", re.compile(r"\*{3,} ?running training|training starts? at\b|start(?:ing|ed)? (?:the )?training\b(?! step)|^training \.\.\.", re.IGNORECASE)),
-)  # fmt: skip
+_EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile("|".join(patterns), re.IGNORECASE))
+    for name, patterns in {
+        "checkpoint": (
+            r"sav(?:ed|ing)\b.{0,40}\bcheckpoint",
+            r"checkpoint\b.{0,60}\b(?:saved|written)",
+            r"sav(?:ed|ing) model to",
+        ),
+        "eval_start": (
+            r"\*{3,} ?running (?:evaluation|eval|validation)",
+            r"(?:start(?:ing|ed)?|begin(?:ning)?|running) (?:evaluation|validation)\b",
+        ),
+        "eval_end": (r"(?:evaluation|validation) (?:finished|done|completed?|took)\b",),
+        "finished": (
+            r"\btraining (?:is )?(?:finished|completed?|done|ended successfully)\b",
+            r"finished training\b",
+            r"`?Trainer\.fit`? stopped: `max_",
+            r"训练完成",
+        ),
+        "started": (
+            r"\*{3,} ?running training",
+            r"training starts? at\b",
+            r"start(?:ing|ed)? (?:the )?training\b(?! step)",
+            r"^training \.\.\.",
+        ),
+    }.items()
+)
 _FAILED = re.compile(r"\b(?:fail|error|unable|cannot|could not|not )", re.IGNORECASE)
 
 

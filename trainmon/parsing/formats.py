@@ -38,6 +38,7 @@ class LineRule:
         rest: "after" reads pairs behind the match, "message" in the whole message.
         expect: Fields of which, when their names stand on the line, one at least must come out as a number; else the
             line goes to quarantine.
+        least: How many measurements, or a loss, it takes beside the step.
         first: Whether a hit makes this rule the first that is tried.
     """
 
@@ -49,6 +50,7 @@ class LineRule:
     rest: str
     expect: tuple[str, ...]
     first: bool
+    least: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def read_format(text: str) -> Format:
                 rule.get("rest", "after"),
                 tuple(rule.get("expect", ())),
                 rule.get("first", True),
+                rule.get("least", 0),
             )
             for rule in data.get("line", ())
         )

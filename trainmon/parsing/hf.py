@@ -1,7 +1,7 @@
 """Hugging Face Trainer: dictionaries whose step stands only in the progress bar beside them.
 
-The bar drawn before a dictionary is often stale (tqdm redraws at intervals), the first one drawn after it is right. So a
-record is held until the next bar of the training shows, and the epoch is the check and the fallback.
+The bar drawn before a dictionary is often stale (tqdm redraws at intervals), the first one drawn after it is right. So
+a record is held until the next bar of the training shows, and the epoch is the check and the fallback.
 """
 
 from __future__ import annotations
@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 
 from trainmon.model import Record
 
-BAR = re.compile(
-    r"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}(?P<percent>\d{1,3})%\|[^|\r\n]{0,400}\|\s*(?P<n>\d[\d,]*(?:\.\d+)?[kKMG]?)/(?P<total>\d[\d,]*(?:\.\d+)?[kKMG]?)"
-    r"\s*\[(?P<inside>[^\]\r\n]{0,600})\]"
-)
-_BAR_BYTES = re.compile(
-    rb"(?P<name>[^|\r\n%]{0,120}?)\s{0,3}\d{1,3}%\|[^|\r\n]{0,1200}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*\[[^\]\r\n]{0,600}\]"
-)
+_BAR = re.compile(rb"\d{1,3}%\|[^|\r\n]{0,1200}\|\s{0,8}(\d+)/(\d+)\s{0,8}\[[^\]\r\n]{0,600}\]")
 _NAMELESS = re.compile(rb"(?:\[[\w.:]+\]:?\s*)*(?:\d{1,5}: )?(?:Train(?:ing)?:?)?\s*$")
 PAIRS = re.compile(
     r"'((?:[^'\\]|\\.){1,200})':\s*(?:'((?:[^'\\]|\\.){0,500})'|\"([^\"]{0,500})\"|([^,{}\[\]'\"]{1,100})|(\[[^\[\]]{0,2000}\]))"
@@ -29,20 +23,24 @@ def pairs(text: str) -> dict[str, str]:
     return {match[0]: match[1] or match[2] or match[3].strip() or match[4] for match in PAIRS.findall(text)}
 
 
+def find_bar(data: bytes, at: int = 0) -> re.Match[bytes] | None:
+    """The next whole progress bar at or after `at`: `12%|#  | 5/40 [00:00<00:02, 12.2it/s]`."""
+    while (middle := data.find(b"%|", at)) >= 0:
+        start = middle
+        while start > at and middle - start < 3 and 48 <= data[start - 1] <= 57:
+            start -= 1
+        if match := _BAR.match(data, start):
+            return match
+        at = middle + 2
+    return None
+
+
 def bar(data: bytes) -> tuple[int, int, bytes] | None:
-    """Counter, total and description of a whole progress bar; None when there is none."""
-    match = _BAR_BYTES.search(data)
-    if match is None:
+    """Counter, total and description of a progress bar; None when there is none."""
+    match = find_bar(data)
+    if match is None or len(match[1]) > 15 or len(match[2]) > 15:
         return None
-    return int(match["n"]), int(match["total"]), match["name"]
-
-
-def bar_end(data: bytes) -> int:
-    """Where the (last whole) progress bar of these bytes ends; 0 when there is none."""
-    end = 0
-    while (match := _BAR_BYTES.match(data, end)) or (end == 0 and (match := _BAR_BYTES.search(data))):
-        end = match.end()
-    return end
+    return int(match[1]), int(match[2]), data[max(0, match.start() - 120) : match.start()]
 
 
 _STEP_BEFORE = re.compile(r"(?:^|[\s\]])(?:global[ _])?(?:step|iteration|iter)[ :=]+(\d+)", re.IGNORECASE)
@@ -99,7 +97,8 @@ class Bars:
         if "step" in record.values:
             return False
         if record.kind == "metrics" and self.total is None and self.last:
-            if (found := bar(self.last)) and _NAMELESS.match(found[2]):
+            found = bar(self.last)
+            if found and _NAMELESS.match(found[2]):
                 self.total = found[1]
         if self.total is None or not self.last or not self.seen_since:
             self._settle_one(record, None)
@@ -143,13 +142,15 @@ class Bars:
         digits = 4 - len(str(int(epoch))) if epoch >= 1 else 4
         resolution = 10.0 ** -max(digits, 2) if repr(epoch) != f"{epoch:.2f}".rstrip("0") else 0.01
         steps = epoch * self.per_epoch
-        if resolution * self.per_epoch >= 1.0 or abs(steps - round(steps)) > 0.5 * resolution * self.per_epoch + 0.02:
+        slack = 0.5 * resolution * self.per_epoch
+        if slack >= 0.5 or abs(steps - round(steps)) > slack + 0.02:
             return None
         return round(steps)
 
 
 _BANNER = re.compile(
-    r"(?:Total optimization steps|Total (?:training )?steps|max_(?:train_)?(?:iters|steps)|train_iters|total steps|num_training_steps|总步数)"
+    r"(?:Total optimization steps|Total (?:training )?steps|max_(?:train_)?(?:iters|steps)|train_iters|total steps"
+    r"|num_training_steps|总步数)"
     r"(?: \.+)?\s*[:= ]\s*(\d[\d,]*)"
 )
 _PER_EPOCH = re.compile(r"Num update steps per epoch\s*=\s*([\d,]+)")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,8 +22,9 @@ from trainmon.parsing.splitter import LIMIT
 from trainmon.parsing.tracebacks import HEADS, Block, Stream, Tracebacks, last_line
 
 _MAX_HELD = 12
+_TEE = re.compile(rb"(?=\[default\d+\]:)")
 _MESSAGE_LIMIT = 2000
-_MAX_TEXT = 1 << 16
+_MAX_TEXT = 1 << 14
 _CALM = frozenset({"DEBUG", "INFO", "WARN"})
 _PRIORITY: dict[str | None, int] = {"FATAL": 1, "ERROR": 2}
 
@@ -101,27 +103,31 @@ class LineReader:
         if data[:1] == b"{":
             self._object(data)
             return
-        if b"%|" in data and self._bar(data):
-            return
-        text = decode(data if len(data) <= _MAX_TEXT else data[:_MAX_TEXT])
-        at = text.find("[default", 1)
-        if at > 0 and text[:at].strip():  # torchrun glues what one rank prints behind the unfinished line of another
-            self._text(text[:at])
-            self._segment(text[at:].encode())
-            return
-        self._text(text)
+        if b"[default" in data[1:]:  # torchrun glues what one rank prints behind the unfinished line of another
+            for part in _TEE.split(data):
+                if part:
+                    self._part(part)
+        else:
+            self._part(data)
 
-    def _bar(self, data: bytes) -> bool:
-        """A progress bar, and what stands glued behind it."""
-        end = hf.bar_end(data)
-        if end == 0:
-            return False
-        whole = data if end == len(data) else data[:end]
-        if self._bars.draw(whole):
-            self._out += self._finish_held(self._bars.take())
-        if end < len(data) and len(rest := data[end:].strip()) > 3:
-            self._segment(rest)
-        return True
+    def _part(self, data: bytes) -> None:
+        """Progress bars, and what stands glued before and behind them."""
+        at = 0
+        while b"%|" in data and (found := hf.find_bar(data, at)) is not None:
+            before = data[at : found.start()]
+            if b"{'" in before:
+                self._plain(before)
+                before = b""
+            if self._bars.draw(before[-120:] + found[0]):
+                self._out += self._finish_held(self._bars.take())
+            at = found.end()
+        if at == 0:
+            self._plain(data)
+        elif len(rest := data[at:].strip()) > 3:
+            self._plain(rest)
+
+    def _plain(self, data: bytes) -> None:
+        self._text(decode(data if len(data) <= _MAX_TEXT else data[:_MAX_TEXT]))
 
     def _text(self, text: str) -> None:
         prefix = peel(text, self.mtime)

@@ -17,8 +17,9 @@ NUMBER, WHOLE, MEMORY, INVERSE, STEP_OF, SECONDS, EXTRA, TIME, LEVEL, TEXT, LABE
 """What is done with a value: see `Slot.kind`."""
 
 _KINDS = {
-    "NUMBER": NUMBER, "WHOLE": WHOLE, "MEMORY": MEMORY, "INVERSE": INVERSE, "STEP_OF": STEP_OF, "SECONDS": SECONDS, "EXTRA": EXTRA,
-    "TIME": TIME, "LEVEL": LEVEL, "TEXT": TEXT, "LABEL": LABEL, "NODE": NODE, "PLACE": PLACE, "SKIP": SKIP,
+    "NUMBER": NUMBER, "WHOLE": WHOLE, "MEMORY": MEMORY, "INVERSE": INVERSE, "STEP_OF": STEP_OF,
+    "SECONDS": SECONDS, "EXTRA": EXTRA, "TIME": TIME, "LEVEL": LEVEL, "TEXT": TEXT, "LABEL": LABEL,
+    "NODE": NODE, "PLACE": PLACE, "SKIP": SKIP,
 }  # fmt: skip
 _DATA = tomllib.loads((resources.files("trainmon.parsing") / "names.toml").read_text("utf-8"))
 
@@ -37,6 +38,7 @@ _EVAL = re.compile(r"(?:eval|evaluation|val|valid|validation|test)_(?!time|step|
 _PARENS = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]")
 _SEPARATORS = re.compile(r"[^0-9a-z\u00b5\u4e00-\u9fff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+_SCALE = re.compile(r"1e-?\d{1,2}")
 _UNIT_SUFFIX = re.compile(r"(.+?)_(?:in_)?(ms|us|s|sec|secs|seconds|mb|mib|gb|gib|kb|bytes|b|percent|pct|w|c|watts)")
 _UNIT_FACTORS: dict[str, dict[str, float]] = {
     "memory": {"mb": 1.0, "mib": 1.0, "gb": 1024.0, "gib": 1024.0, "kb": 1 / 1024, "bytes": 2.0**-20, "b": 2.0**-20},
@@ -51,8 +53,8 @@ class Slot:
     """Where the value of one key goes.
 
     Attributes:
-        kind: One of the constants above: NUMBER a float, WHOLE an integer, MEMORY a float whose unit may have to be guessed,
-            INVERSE 1/x, STEP_OF `10/438`, SECONDS a duration in words, EXTRA kept as it is, and the rest
+        kind: One of the constants above: NUMBER a float, WHOLE an integer, MEMORY a float whose unit may have to be
+            guessed, INVERSE 1/x, STEP_OF `10/438`, SECONDS a duration in words, EXTRA kept as it is, and the rest
             fields of the record itself.
         name: Canonical name, or the key in snake_case for `extra`.
         factor: From the key's own unit to the contract's.
@@ -91,6 +93,8 @@ def _slot(name: str, place: int, unit: str) -> Slot:
     kind, dimension = FIELDS.get(name, (EXTRA, "plain"))
     factor = _UNIT_FACTORS.get(dimension, {}).get(unit, 1.0)
     known = unit in _UNIT_FACTORS.get(dimension, {})
+    if _SCALE.fullmatch(unit):  # `actor/lr(1e-4): 0.010`
+        factor = float(unit)
     if kind == MEMORY and known:
         kind = NUMBER
     return Slot(kind, name, factor, dimension, place, guess=not known)
@@ -111,9 +115,8 @@ def resolve(key: str) -> Slot:
     for candidate in (whole, bare):
         if hit := _known(candidate):
             return _slot(*hit, unit)
-    if suffix := _UNIT_SUFFIX.fullmatch(bare):
-        if hit := _known(suffix[1]):
-            return _slot(*hit, suffix[2])
+    if (suffix := _UNIT_SUFFIX.fullmatch(bare)) and (hit := _known(suffix[1])):
+        return _slot(*hit, suffix[2])
     if evaluation := _EVAL.fullmatch(bare):
         return _evaluation(evaluation[1], unit)
     return Slot(EXTRA, whole)

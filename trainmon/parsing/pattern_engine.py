@@ -17,21 +17,29 @@ from trainmon.parsing.names import FIELDS, resolve
 from trainmon.parsing.plan import Plan, fill
 
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_UNIT = r"(?:\s?(?:tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s|ms|s|MB|MiB|GB|GiB|%)(?![\w:=/])|[A-Za-z\u00b5%][A-Za-z/%]*)"
+_UNIT = (
+    r"(?:\s?(?:tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s|ms|s|MB|MiB|GB|GiB|%)(?![\w:=/])"
+    r"|[A-Za-z\u00b5%][A-Za-z/%]*)"
+)
 _VALUE = (
     rf"(?:tensor\([^()]{{1,200}}\)|\[[^\[\]]{{1,200}}\]|{_NUMBER}(?:\s?/\s*\d+)?{_UNIT}?"
     rf"|[-+]?(?:nan|inf(?:inity)?)(?:ms|s|%)?(?![\w])|[nN]/[aA])"
 )
-_KEY = r"(?:\|?[^\W\d_](?:[\w/.@%#-]*[\w%|])?(?: [^\W\d_][\w/.@#-]*){0,3}(?: ?\([^()]{1,24}\))?)"
+# Bounded, and tried at the start of a word only: a word of 8,000 letters costs what it costs to walk over it.
+_KEY = (
+    r"(?<![\w/.@%#-])(?:\|?[^\W\d_](?:[\w/.@%#-]{0,60}[\w%|])?(?: [^\W\d_][\w/.@#-]{0,40}){0,3}"
+    r"(?: ?\([^()]{1,24}\))?)"
+)
 _PAIR = re.compile(rf"({_KEY})\s{{0,12}}[:=]\s{{0,12}}({_VALUE})", re.IGNORECASE)
 _WORDS = (
-    "global step|step|iteration|iter|epoch|update|train loss|val loss|valid loss|validation loss|eval loss|lm loss|loss|lr|learning rate|"
-    "grad_norm|grad norm|norm|ppl|perplexity|mfu|acc|accuracy|tokens/s|tok/s|tokens/sec|time"
+    "global step|step|iteration|iter|epoch|update|train loss|val loss|valid loss|validation loss|eval loss|lm loss|loss"
+    "|lr|learning rate|grad_norm|grad norm|norm|ppl|perplexity|mfu|acc|accuracy|tokens/s|tok/s|tokens/sec|time"
 )
 _SPACED = re.compile(rf"(?<![\w/.=-])({_WORDS})\s{{1,12}}[\[(]?\s*({_VALUE})(?![\w=])", re.IGNORECASE)
 _TRAILING = re.compile(rf"(?<![\w.])({_NUMBER}[kKM]?) (tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s)(?![\w:=])")
 _EQUALS = re.compile(
-    r"([^\s=,|;(){}\[\]\"']+)\s?=\s?(\"[^\"]{0,2000}\"|'[^']{0,2000}'|\[[^\[\]]{0,500}\]|\w+\([^()]{0,200}\)|[^\s,|;]+)"
+    r"(?<![^\s=,|;(){}\[\]\"'])([^\s=,|;(){}\[\]\"']{1,80})\s?=\s?"
+    r"(\"[^\"]{0,2000}\"|'[^']{0,2000}'|\[[^\[\]]{0,500}\]|\w{1,40}\([^()]{0,200}\)|[^\s,|;]+)"
 )
 _EVALUATION = re.compile(r"(?:\W*)(?:validat\w*|eval\w*|test(?:ing)?)\b(?! set up)", re.IGNORECASE)
 _STEPLESS = frozenset({"step", "total_steps", "epoch", "total_epochs"})
@@ -182,7 +190,7 @@ class PatternEngine:
             record.values.clear()
             record.extra.clear()
             return f"no number for {', '.join(hoped)}"
-        if not measured and not (rule.kind and record.extra):
+        if (len(measured) < rule.least and "loss" not in measured) or not (measured or (rule.kind and record.extra)):
             record.values.clear()
             record.extra.clear()
             return None

@@ -27,17 +27,21 @@ from trainmon.parsing.names import (
 )
 from trainmon.parsing.values import MISSING, UNITS, quantity, seconds, simple
 
-LEVEL_NAMES: dict[str, Level] = {
-    "TRACE": "DEBUG", "DEBUG": "DEBUG", "INFO": "INFO", "NOTICE": "INFO", "INFORMATION": "INFO", "SUCCESS": "INFO", "信息": "INFO",
-    "WARN": "WARN", "WARNING": "WARN", "警告": "WARN", "ERROR": "ERROR", "ERR": "ERROR", "EXCEPTION": "ERROR", "SEVERE": "ERROR",
-    "错误": "ERROR", "FATAL": "FATAL", "CRITICAL": "FATAL", "CRIT": "FATAL", "PANIC": "FATAL", "EMERG": "FATAL", "严重": "FATAL",
-    "I": "INFO", "W": "WARN", "E": "ERROR", "F": "FATAL", "D": "DEBUG", "C": "FATAL",
-}  # fmt: skip
+_LEVEL_WORDS: tuple[tuple[Level, str], ...] = (
+    ("DEBUG", "TRACE DEBUG D"),
+    ("INFO", "INFO NOTICE INFORMATION SUCCESS I 信息"),
+    ("WARN", "WARN WARNING W 警告"),
+    ("ERROR", "ERROR ERR EXCEPTION SEVERE E 错误"),
+    ("FATAL", "FATAL CRITICAL CRIT PANIC EMERG F C 严重"),
+)
+LEVEL_NAMES: dict[str, Level] = {word: level for level, words in _LEVEL_WORDS for word in words.split()}
+"""Every spelling of a level, in capitals."""
 
 _LOSSES = frozenset({"loss", "policy_loss", "value_loss", "actor_loss", "critic_loss", "box_loss"})
 _WEAK = frozenset({"step", "total_steps", "epoch", "consumed_samples", "consumed_tokens"})
 _GPU = frozenset({"gpu_memory_mb", "gpu_memory_total_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w"})
 _MAX_STEP = 2**53
+_HUGE = 2**1000  # above it an integer is no float any more
 
 
 class Plan:
@@ -111,7 +115,7 @@ def number_of(slot: Slot, value: object) -> float | None:
             result, unit = found
             if unit and (factor := UNITS[slot.dimension].get(unit.lower())) is not None:
                 return result * factor
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif type(value) is float or (type(value) is int and -_HUGE < value < _HUGE):
         result = float(value)
     elif isinstance(value, list) and value and not isinstance(value[0], (list, dict)):
         return number_of(slot, value[0])
@@ -134,7 +138,7 @@ def whole(number: float) -> int | None:
 def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
     """Put the values of one line where the plan says; what is missing or malformed is left out."""
     values, extra = record.values, record.extra
-    for (kind, name, slot), value in zip(plan.steps, given):
+    for (kind, name, slot), value in zip(plan.steps, given, strict=False):
         if (kind == NUMBER and type(value) is float) or (kind == WHOLE and type(value) is int):
             values[name] = value
         elif value is None:
@@ -194,7 +198,7 @@ def _time(record: Record, name: str, value: object) -> None:
             number = simple(value)
             when = None if number is None else times.epoch(float(number))
     else:
-        when = times.epoch(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        when = times.epoch(value) if type(value) is float or type(value) is int else None
     if when is not None:
         record.time = when
     elif not isinstance(value, (dict, list)):
@@ -213,8 +217,13 @@ def step_of(record: Record, name: str, value: str) -> None:
 
 def _extra(extra: dict[str, float | int | str], name: str, value: object) -> None:
     kind = type(value)
-    if kind is float or kind is int or kind is bool:
+    if kind is float or kind is bool:
         extra[name] = value  # type: ignore[assignment]
+    elif isinstance(value, int):
+        if -_MAX_STEP < value < _MAX_STEP:
+            extra[name] = value
+        elif -_HUGE < value < _HUGE:
+            extra[name] = float(value)
     elif isinstance(value, str):
         if value.strip().lower() in MISSING:
             return

@@ -24,7 +24,8 @@ _TOKEN = re.compile(
     | (?P<bare>{_LEVELS})(?=[\s:|\]\-—–]|$)(?::[\w.]+:(?=\S))?:?
     | \[NeMo\s(?P<nemo>[IWEDF])\s(?P<nemo_t>{_ISO})\s[^\]]*\]
     | \[(?P<hf>{_LEVELS})\|(?:(?P<hf_t>{_ISO})|[^\]\s]*)\](?:\s(?P<hf_f>[\w./]+:\d+))?(?:\s(?P<hf_t2>{_ISO}))?\s>>
-    | \[?(?P<glog>[IWEFDC])(?P<glog_md>\d{{4}})\s(?P<glog_t>\d\d:\d\d:\d\d(?:\.\d+)?)\s+(?:\d+\s+)?(?P<glog_f>[\w./<>-]+:\d+)\]
+    | \[?(?P<glog>[IWEFDC])(?P<glog_md>\d{{4}})\s(?P<glog_t>\d\d:\d\d:\d\d(?:\.\d+)?)\s+(?:\d+\s+)?
+      (?P<glog_f>[\w./<>-]+:\d+)\]
     | \[?(?P<glog0>[IWEFDC])(?:\d{{4}}\s00:00:\d+\.\d+\s+\d+)?\s(?P<glog0_f>[\w./<>-]+\.(?:cc|cpp|cu|py|h):\d+)\]
     | (?P<nccl_h>[\w.-]+):\d+:\d+\s\[(?P<nccl_g>\d+)\]\sNCCL\s(?P<nccl_l>INFO|WARN|ERROR)
     | \((?P<ray>\w+)\spid=\d+(?:,\sip=(?P<ray_ip>[\d.]+))?\)
@@ -32,7 +33,8 @@ _TOKEN = re.compile(
     | (?P<cri>std(?:out|err)\s[FP](?=\s))
     | \[(?P<node>(?:worker|node|host|trainer|pod|master|ps)[\w.-]*?)(?::(?P<node_r>\d+))?\]:?
     | \[?(?P<md>\d\d/\d\d\s\d\d:\d\d:\d\d)(?:\s[\w.]+)?\]?:?
-    | (?P<sys_m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(?P<sys_d>\d\d?)\s(?P<sys_t>\d\d:\d\d:\d\d)\s(?P<sys_h>[\w.-]+)\s(?P<sys_p>[\w./()-]+)(?:\[\d+\])?:
+    | (?P<sys_m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(?P<sys_d>\d\d?)\s(?P<sys_t>\d\d:\d\d:\d\d)\s
+      (?P<sys_h>[\w.-]+)\s(?P<sys_p>[\w./()-]+)(?:\[\d+\])?:
     | \[(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)\]
     | \[(?P<mpi>\d+),(?P<mpi_r>\d+)\]<std\w+>:
     | trace_id=(?P<trace>[\w.-]+)
