@@ -174,9 +174,6 @@ class LogPage(Searching):
         if self.window is not None:
             await self.window.refresh()
 
-    def show_paused(self, waiting: int) -> None:
-        self.draw_lines()
-
     def draw_lines(self) -> None:
         """Give the lines to the pane, and say where they are."""
         window = self.window
@@ -225,7 +222,8 @@ class LogPage(Searching):
         if window is not None and self.reader is not None and window.chosen is not None:
             first = self.reader.number_of(window.lines[0].offset)
             number = first + window.at if first is not None else None
-            total = f" of {units.count(view.lines)}" if view is not None and view.lines else ""
+            lines = self.reader.total() or (view.lines if view is not None and view.history is None else 0)
+            total = f" of {units.count(lines)}" if lines else ""
             if number is not None:
                 right += [("line ", "muted"), (units.count(number), "strong"), (total, "muted")]
             elif view is not None and view.size:

@@ -362,6 +362,12 @@ class Behind(Page):
         """Row 0."""
         self.crumbs.show([snapshot.run.name or "run", *self.trail()], run_state(snapshot))
 
+    def show_paused(self, waiting: int) -> None:
+        word = f" · {waiting:,} waiting" if waiting else ""
+        state = run_state(self.monitor.snapshot)
+        right = [("paused", "warning+bold"), (word + "  ", "warning"), *state]
+        self.crumbs.show([self.monitor.snapshot.run.name or "run", *self.trail()], right)
+
     def show_strip(self, snapshot: Snapshot) -> None:
         """Row 1."""
         self.strip.show(snapshot.alerts, snapshot.calm, self.monitor.flash_on, self.monitor.now())

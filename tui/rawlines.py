@@ -92,6 +92,10 @@ class RawReader:
             self._numbers = offset, number
         return number
 
+    def total(self) -> int | None:
+        """How many lines there are; None until all are counted."""
+        return int(self.log.lines) if self.log.indexed >= 1.0 else None
+
     async def number_lines(self, progress: Callable[[float], None]) -> None:
         """Number the lines of a file that is not too large, in the background."""
         await self.log.open()
