@@ -309,3 +309,14 @@ def test_last_line_is_safe_and_resolved():
 
 def test_unnumbered_parts(parse):
     assert [r.line for r in parse(GOOD, numbered=False)] == [0]
+
+
+def test_a_traceback_goes_on_after_a_pause():
+    parser = FileParser("a.log")
+    first = b'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+    assert parser.feed(first, 0) == []
+    (cut,) = parser.finish()
+    assert cut.line == 1 and "cut off" in cut.message
+    assert parser.finish() == []
+    (whole,) = parser.feed(b"ValueError: late\n", len(first))
+    assert (whole.line, whole.message) == (3, "ValueError: late")

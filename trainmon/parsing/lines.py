@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from trainmon.model import Record, RecordKind
 from trainmon.parsing import detect, hf, times
+from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import decode, safe, strip_codes
 from trainmon.parsing.formats import Format, builtin
 from trainmon.parsing.json_engine import JsonEngine, summary
@@ -27,27 +28,6 @@ _MESSAGE_LIMIT = 2000
 _MAX_TEXT = 1 << 14
 _CALM = frozenset({"DEBUG", "INFO", "WARN"})
 _PRIORITY: dict[str | None, int] = {"FATAL": 1, "ERROR": 2}
-
-
-class Hit(Protocol):
-    """What a classifier says of an error."""
-
-    @property
-    def code(self) -> str: ...
-    @property
-    def priority(self) -> int: ...
-
-
-class Classifier(Protocol):
-    """Knows errors by their words."""
-
-    def might_match(self, line: bytes, /) -> bool:
-        """False when no line of these bytes can be a known error."""
-        ...
-
-    def classify(self, text: str, level: str | None, /) -> Hit | None:
-        """The error that a line is, or None."""
-        ...
 
 
 class LineReader:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from trainmon.model import Level, Record
 from trainmon.parsing import detect
+from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import shown, strip_codes
-from trainmon.parsing.lines import Classifier, Hit, LineReader
+from trainmon.parsing.lines import LineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT, Splitter
 
@@ -77,7 +78,10 @@ class FileParser(LineReader):
         return self._out
 
     def finish(self) -> list[Record]:
-        """Nothing follows: parse the last line even without its end, and give what was held back."""
+        """Nothing follows: parse the last line even without its end, and give what was held back.
+
+        When something follows after all, a traceback that was open goes on, and is told again with its end.
+        """
         self._out = []
         rest = self._splitter.take()
         if rest:
@@ -85,7 +89,7 @@ class FileParser(LineReader):
             self.lines += 1
             self._line_start = self._expected
         self._out += self.settle()
-        for stream, block in self._tracebacks.flush():
+        for stream, block in self._tracebacks.untold():
             self._traceback(stream, block, None, "")
         return self._out
 

@@ -30,6 +30,7 @@ class Block:
     indented: bool = False
     frame: str = ""
     last: str = ""
+    told: bool = False
 
 
 class Tracebacks:
@@ -89,10 +90,11 @@ class Tracebacks:
             return "lost", block
         return "inside", None
 
-    def flush(self) -> list[tuple[Stream, Block]]:
-        """All that is still open, at the end of a file."""
-        left = list(self.open.items())
-        self.open.clear()
+    def untold(self) -> list[tuple[Stream, Block]]:
+        """What is open when nothing more comes, each once; it stays open, since a writer may only have paused."""
+        left = [(stream, block) for stream, block in self.open.items() if not block.told]
+        for _, block in left:
+            block.told = True
         return left
 
 
