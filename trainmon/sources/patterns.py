@@ -53,6 +53,7 @@ class Pattern:
         spec: How the user named it.
         kind: "glob", "folder" or "family".
         hangs: What it waits for, when a scan does not come back.
+        met: True once it has matched anything.
         due: Monotonic time of the next scan.
         exact: For a family: what a match must be, besides matching the glob.
     """
@@ -62,6 +63,7 @@ class Pattern:
     glob: str
     exact: re.Pattern[str] | None = None
     hangs: object | None = None
+    met: bool = False
     due: float = 0.0
     _last: list[str] = field(default_factory=list)
     _stamp: int = -1

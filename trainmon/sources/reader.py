@@ -20,7 +20,6 @@ from trainmon.model import Ahead, Data, Glimpse, SourceEvent
 from trainmon.sources.files import BLOCK
 from trainmon.sources.lanes import Lanes, Turn
 from trainmon.sources.limits import raise_limit
-from trainmon.sources.patterns import Pattern
 from trainmon.sources.roster import Found, Roster, Subject, Wait, neighbours, open_text
 from trainmon.sources.stdin import StdinPump
 from trainmon.sources.tail import HEAD, LONG, TAIL, Tail
@@ -308,7 +307,7 @@ class Reader:
             roster.moved_on(tail)
         if not tail.failures:
             roster.follows(self._out, tail)
-        if tail.missing:
+        if tail.missing and tail.fd >= 0:
             tail.due = min(tail.due, tail.checked + 2 * self._poll_s)
         if events:
             tail.active = self._clock.monotonic()
@@ -399,5 +398,3 @@ class Reader:
                 elif isinstance(result, list):
                     self._add(result)
                     self._after(subject, result)
-            elif isinstance(subject, (Wait, Pattern)):
-                roster.forget_said(subject.spec)

@@ -131,16 +131,29 @@ class Roster:
                 self.waits[path] = Wait(path, path, found=True, joined=self.started)
         if len(self._paths) > 64 + len(self.waits) + len(self.tails):
             self._forget_gone(paths)
-        if paths or pattern.kind == "family":
-            self._said.pop(pattern.spec, None)
+        if paths:
+            pattern.met = True
+            self._clear(out, pattern, paths)
+        elif pattern.met or pattern.kind == "family":
+            pass  # what it matched is gone, and each says so
         elif pattern.kind == "folder":
-            self.say(
-                out, pattern.spec, None, "no file yet", f"No log in {pattern.spec} yet; one that appears is opened."
-            )
+            sentence = f"No log in {pattern.spec} yet; one that appears is opened."
+            self.say(out, pattern.spec, None, "no file yet", sentence)
         else:
             sentence = f"No file matches {pattern.spec} yet; one that appears is opened."
             self.say(out, pattern.spec, None, "no file yet", sentence)
         return out
+
+    def _clear(self, out: list[SourceEvent], pattern: Pattern, paths: list[str]) -> None:
+        """Take back what was said of a pattern, once a file that it matches is followed."""
+        if pattern.spec in self._said:
+            present = set(paths)
+            tail = next((tail for tail in self.tails if tail.path in present), None)
+            if tail is not None:
+                del self._said[pattern.spec]
+                out.append(SourceState(pattern.spec, tail.source, "followed", ""))
+                self._said.pop(tail.name, None)
+                self.follows(out, tail)
 
     def _forget_gone(self, present: list[str]) -> None:
         """Family members that were left out and are gone may be created anew one day."""
@@ -279,10 +292,6 @@ class Roster:
         if self._said.get(name) != state:
             self._said[name] = state
             out.append(state)
-
-    def forget_said(self, name: str) -> None:
-        """Let the next state of that name be said, even if it is the same."""
-        self._said.pop(name, None)
 
     def ready(self, now: float) -> list[Wait]:
         """What is to be tried now: as named, then matches in natural order."""
