@@ -383,6 +383,8 @@ class LineReader:
         kind = record.kind
         if kind == "metrics" or kind == "eval":
             self.format = record.format
+            if record.message is not None:  # what a measurement says beside its numbers is a field like any other
+                record.extra["message"], record.message = record.message, None
             total = record.values.get("total_steps")
             if total is not None:
                 self.total_steps = int(total)
