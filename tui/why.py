@@ -267,8 +267,9 @@ class WhyPage(Behind):
         lines, told, wide = list(self.lines), self.told, self.wide()
 
         def make(width: int) -> list[Row]:
-            rows = [] if wide else [*number_rows(subject, width), []]
-            return [*rows, *raw_rows(subject, lines, width, told), [], *advice_rows(subject, width)]
+            raw, advice = raw_rows(subject, lines, width, told), advice_rows(subject, width)
+            # On a small screen what helps comes before what was read, or it would lie below the edge.
+            return [*raw, [], *advice] if wide else [*number_rows(subject, width), [], *advice, [], *raw]
 
         self.side.show(lambda width: number_rows(subject, width))
         self.body.show(make)
