@@ -111,7 +111,8 @@ class Replaced:
     Attributes:
         generation: The new one; its offsets begin at 0.
         reason: "rotated", "truncated", "rewritten" or "re-created".
-        lost: True when something may have stood there unseen (this becomes a `gap` record); a clean rotation loses nothing.
+        lost: True when something may have stood there unseen (this becomes a `gap` record); a clean rotation loses
+            nothing.
         lost_bytes: How many bytes, where that can be known.
     """
 
