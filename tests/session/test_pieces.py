@@ -181,7 +181,7 @@ def test_the_slowest_rank_of_a_node_counts() -> None:
     node = NodeBook().need("w", False, 1)
     for value in (2.0, 2.5, 2.2):
         node.take(metrics(1, step_time_s=value), 0.0, True)
-    assert node.spark() == (2.5,)
+    assert node.spark(10) == ((2.5,), (1.0,))
 
 
 def test_pace_comes_from_the_log_clock_and_survives_one_pause() -> None:

@@ -8,6 +8,7 @@ LITERALS: tuple[bytes, ...] = (
     b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback",
     b"heckpoint", b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error",
     b": E ", b": W ", b": F ",
+    b"model=", b"model_name",
     b"\xe6\x8d\x9f\xe5\xa4\xb1", b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a",
 )  # fmt: skip
 """One of these stands on every line that can be a record, but for those that begin as `HEADS`.
@@ -48,6 +49,7 @@ _EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         "started": (
             r"\*{3,} ?running training",
             r"training starts? at\b",
+            r"training started\b",
             r"start(?:ing|ed)? (?:the )?training\b(?! step)",
             r"^training \.\.\.",
         ),
@@ -77,3 +79,18 @@ _HARMLESS = (
 def harmless(message: str) -> bool:
     """True for lines whose level says error and whose content is none."""
     return message.startswith(_HARMLESS) or message.startswith("LOG DETAIL") or "ERROR LOG DETAIL" in message
+
+
+_MODEL = re.compile(
+    r"""\bmodel(?:_name)?(?:_or_path)?["']?\s?(?:=|:(?=\s?["']))\s?["']?([A-Za-z/.][\w.+/-]{1,120})(?=["',;\s)}]|$)"""
+)
+_NO_MODEL = frozenset({"none", "null", "true", "false", "model"})
+
+
+def model_named(message: str) -> str | None:
+    """The name of the model that a start-up message tells (`model=qwen-7b-lora`), without its folders."""
+    found = _MODEL.search(message[:2000]) if "model" in message else None
+    if found is None:
+        return None
+    name = found[1].rstrip("/.").rsplit("/", 1)[-1]
+    return name if len(name) > 1 and name.lower() not in _NO_MODEL else None

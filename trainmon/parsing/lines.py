@@ -281,7 +281,10 @@ class LineReader:
         if found := hf.banner(text):
             self._banner(*found)
         happened = detect.event(message)
-        if happened or level == "WARN" or (self.keep_log and level is not None):
+        model = None
+        if "model_name" not in self._labels and "model" in message and (model := detect.model_named(message)):
+            self._labels["model_name"] = model
+        if happened or model or level == "WARN" or (self.keep_log and level is not None):
             record = self._record("log", prefix)
             record.message = safe(message.strip())[:_MESSAGE_LIMIT]
             if happened:

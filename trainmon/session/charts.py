@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from trainmon.model import Incident, Severity
@@ -14,7 +15,10 @@ from trainmon.session.wording import coarse
 from trainmon.snapshot import ChartView, MetricView, Points, Span
 
 MAX_POINTS = 512
-SPARK = 60
+SPARK = 24
+"""Columns of a metric's past."""
+SPARK_STEPS = 240
+"""Steps that they show at least, where there are so many."""
 METRICS = 8
 _FIRST = ("loss", "learning_rate")
 _OTHERS_EVERY_S = 1.0
@@ -127,11 +131,7 @@ class ChartBuilder:
         assert series is not None
         points = series.points(MAX_POINTS)
         start, severity = bad_start(run.open.values(), name.key)
-        spark = points.mid[-SPARK:]
-        bad_from = None
-        if start is not None:
-            at = next((i for i, x in enumerate(points.x[-SPARK:]) if x >= start), None)
-            bad_from = at
+        spark, bad_from = recent(points, start)
         healthy = [y for x, y in zip(points.x, points.mid, strict=True) if start is None or x < start]
         change = None
         # Old values are what the newest one is held against: the very last ones are left out.
@@ -152,6 +152,42 @@ class ChartBuilder:
             spark=spark,
             bad_from=bad_from,
         )
+
+
+def recent(points: Points, start: float | None) -> tuple[tuple[float, ...], int | None]:
+    """The last steps in `SPARK` columns at most, and the column in which an incident that began at `start` begins.
+
+    Columns are aligned to round steps, so that a new step changes the last one only. The longer an incident lasts
+    the further back they reach: what was before it stays in sight.
+    """
+    x, y = points.x, points.mid
+    if not x:
+        return (), None
+    newest = x[-1]
+    window = max(float(SPARK_STEPS), (newest - start) * 1.5 if start is not None else 0.0)
+    each = _round_up(min(window, newest - x[0] + 1) / SPARK)  # steps a column
+    first = (math.floor(newest / each) - SPARK + 1) * each
+    values: list[float] = []
+    edges: list[float] = []
+    at, total, count = -1.0, 0.0, 0
+    for i in range(bisect_left(x, first), len(x)):
+        column = x[i] // each
+        if column != at:
+            if count:
+                values.append(total / count)
+            edges.append(column * each)
+            at, total, count = column, 0.0, 0
+        total += y[i]
+        count += 1
+    values.append(total / count)
+    bad = None if start is None else next((i for i, e in enumerate(edges) if e + each / 2 >= start), len(edges) - 1)
+    return tuple(values), bad
+
+
+def _round_up(steps: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50, ..."""
+    power = 10.0 ** math.floor(math.log10(max(1.0, steps)))
+    return next(size * power for size in (1.0, 2.0, 5.0, 10.0) if size * power >= steps * (1 - 1e-9))
 
 
 def bad_start(incidents: Iterable[Incident], key: str) -> tuple[int | None, Severity | None]:

@@ -54,6 +54,10 @@ class EventBook:
             self.planned[name] += 1
         self._append(EventView(time, health, name, who, text, planned=planned), time if time is not None else now, mark)
 
+    def find(self, name: str, mark: object) -> EventView | None:
+        """The newest event of that name and mark."""
+        return next((e.view for e in reversed(self._entries) if e.mark == mark and e.view.name == name), None)
+
     def update(self, name: str, mark: object, text: str) -> bool:
         """Replace the text of a marked event; False when it is not there."""
         for entry in reversed(self._entries):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainmon.model import Record
@@ -40,6 +41,8 @@ class GpuBook:
         self._gpus: dict[tuple[str, int | None], _Gpu] = {}
         self._by_node: dict[str, list[_Gpu]] = {}
         self._ranks: dict[str, int | None] = {}
+        self._index_of: dict[tuple[str, int], int] = {}
+        self._worst: dict[str, tuple[float | None, float | None]] = {}
         self.newest: float | None = None
         self.interval: float | None = None
         self.revision = 0
@@ -59,6 +62,8 @@ class GpuBook:
         index = record.gpu if record.gpu is not None else record.local_rank
         if index is None and record.rank is not None:
             index = self._by_rank(node, record.rank)
+        elif index is not None and record.rank is not None and len(self._index_of) < MAX_GPUS:
+            self._index_of[(node, record.rank)] = index
         key = (node, index)
         gpu = self._gpus.get(key)
         if gpu is None:
@@ -75,6 +80,9 @@ class GpuBook:
             clock = finite(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")))
             if clock is not None:
                 gpu.clock = clock
+        if "gpu_memory_mb" in values or "gpu_temperature_c" in values:
+            cards = self._by_node[node]
+            self._worst[node] = _top(card.memory for card in cards), _top(card.temperature for card in cards)
         if self.newest is not None and heard > self.newest:
             gap = heard - self.newest
             self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
@@ -100,6 +108,20 @@ class GpuBook:
         """The GPUs of a node."""
         return self._by_node.get(node, [])
 
+    def worst(self, node: str) -> tuple[float | None, float | None]:
+        """Memory in MiB of the node's fullest GPU, and the temperature of its hottest in °C."""
+        return self._worst.get(node, (None, None))
+
+    def index_of(self, node: str, rank: int) -> int | None:
+        """The GPU of a rank: as its figures told, else by its place among the node's GPUs; None when unknown."""
+        told = self._index_of.get((node, rank))
+        if told is not None:
+            return told
+        known = {gpu.index for gpu in self.of(node) if gpu.index is not None}
+        if rank in known:
+            return rank
+        return rank % len(known) if known and rank % len(known) in known else None
+
     def panel(
         self, subject: str | None, order: list[str], now: float, bad: dict[tuple[str, int | None], Health]
     ) -> GpuPanel:
@@ -108,7 +130,7 @@ class GpuBook:
         Args:
             subject: The node whose GPUs to show; None lets it choose the first of `order` that has some.
             order: Nodes, worst first.
-            bad: Health by (node, index) where an alert says so; index None: the whole node.
+            bad: Health by (node, index) where an alert says so; index None: the node, where it has one GPU.
         """
         if not self._gpus:
             return GpuPanel(sentence="the logs name no GPU memory or utilisation")
@@ -120,16 +142,20 @@ class GpuBook:
         if max(len(gpus) for gpus in self._by_node.values()) == 1 and len(self._by_node) > 1:
             known = [name for name in order if name in self._by_node]
             rest = sorted(self._by_node.keys() - set(known), key=natural)
-            rows = tuple(_row(self._by_node[name][0], bad) for name in [*known, *rest][:MAX_ROWS])
+            rows = tuple(_row(self._by_node[name][0], bad, alone=True) for name in [*known, *rest][:MAX_ROWS])
             return GpuPanel(subject="one row a node", rows=rows, age_s=age)
         name = subject if subject in self._by_node else next((n for n in order if n in self._by_node), None)
         if name is None:
             name = min(self._by_node, key=natural)
         gpus = sorted(self._by_node[name], key=lambda gpu: -1 if gpu.index is None else gpu.index)
-        return GpuPanel(subject=name, rows=tuple(_row(gpu, bad) for gpu in gpus), age_s=age)
+        return GpuPanel(subject=name, rows=tuple(_row(g, bad, alone=len(gpus) == 1) for g in gpus), age_s=age)
 
 
-def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health]) -> GpuRow:
+def _top(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health], *, alone: bool) -> GpuRow:
     health: Health = "ok"
     word = ""
     if gpu.memory is not None and gpu.total:
@@ -137,7 +163,7 @@ def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health]) -> GpuRow:
         if share >= _WARN:
             health = "critical" if share >= _CRITICAL else "warning"
             word = f"{share * 100:.0f} %"
-    alarm = bad.get((gpu.node, gpu.index)) or bad.get((gpu.node, None))
+    alarm = bad.get((gpu.node, gpu.index)) or (bad.get((gpu.node, None)) if alone else None)
     if alarm == "critical" or (alarm == "warning" and health == "ok"):
         health = alarm
     return GpuRow(

@@ -76,7 +76,7 @@ class IncidentDesk:
         started = run.first_time
         if started is not None and run.newest_time is not None and heard is not None:
             started += heard - run.newest_time  # the log's clock, or its zone, may be off
-        return self.book.calm(now, run.watch.planned, started)
+        return self.book.calm(now, run.events.planned, started)
 
     def _place(self, incident: Incident) -> tuple[int | None, str]:
         if incident.source is None:

@@ -10,8 +10,11 @@ from trainmon.model import Record
 from trainmon.session.wording import finite
 
 MAX_NODES = 8192
-SPARK = 32
 PACE = 24
+PAST = 40
+"""Buckets of a node's own step times."""
+PAST_STEPS = 4
+"""Steps in a bucket at most, while no incident asks for a longer past."""
 
 
 class Ring:
@@ -52,6 +55,60 @@ class Ring:
         self._full = False
 
 
+class Past:
+    """The mean of some steps a bucket: of a young run all, of an older one the last steps.
+
+    Buckets stand still: a new value changes the last one only.
+    """
+
+    __slots__ = ("_count", "_starts", "_values", "each")
+
+    def __init__(self) -> None:
+        self._values: array[float] = array("f")
+        self._starts: array[float] = array("d")
+        self._count = 0
+        self.each = 1
+        """Values in a bucket."""
+
+    def push(self, step: float, value: float, reach: float | None = None) -> None:
+        """Take the value of a new step.
+
+        Args:
+            reach: What lies before this step must stay in sight.
+        """
+        values, starts = self._values, self._starts
+        if values and self._count < self.each:
+            self._count += 1
+            values[-1] += (value - values[-1]) / self._count
+            return
+        if len(values) >= PAST:
+            early = self.each < PAST_STEPS or (reach is not None and starts[PAST // 4] > reach >= starts[0])
+            if early:
+                for i in range(PAST // 2):
+                    values[i] = (values[2 * i] + values[2 * i + 1]) / 2.0
+                    starts[i] = starts[2 * i]
+                del values[PAST // 2 :], starts[PAST // 2 :]
+                self.each *= 2
+            else:
+                del values[: PAST // 10], starts[: PAST // 10]
+        values.append(value)
+        starts.append(step)
+        self._count = 1
+
+    def raise_last(self, old: float, value: float) -> None:
+        """The newest value was `old` and is more."""
+        self._values[-1] += (value - old) / self._count
+
+    def cells(self, width: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """At most `width` means and the first step of each, oldest first."""
+        values, starts = self._values, self._starts
+        size = 1
+        while -(-len(values) // size) > width:
+            size *= 2
+        means = tuple(sum(part) / len(part) for i in range(0, len(values), size) if (part := values[i : i + size]))
+        return means, tuple(starts[::size])
+
+
 class NodeState:
     """What is known of one node.
 
@@ -61,11 +118,12 @@ class NodeState:
         own_s: Seconds a step without waiting for others, where the log tells, else the step time.
         heard: Arrival of its newest line, Unix seconds (file time for what was there at opening).
         said: The newest time in its log.
+        reach: First step of an incident: the step times before it are kept.
     """
 
     __slots__ = (
-        "_last_pace", "_own", "_own_steps", "_pace", "declared", "error_lines", "fatal_code", "first_step", "heard",
-        "loss", "memory_mb", "name", "own_from_log", "own_s", "said", "sources", "step", "step_time", "steps",
+        "_last_pace", "_own", "_pace", "declared", "error_lines", "fatal_code", "first_step", "heard",
+        "loss", "memory_mb", "name", "own_from_log", "own_s", "reach", "said", "sources", "step", "step_time", "steps",
         "telemetry", "temperature_c", "total_steps", "wait_s",
     )  # fmt: skip
 
@@ -89,19 +147,14 @@ class NodeState:
         self.fatal_code: str | None = None
         self.error_lines = 0
         self.sources: tuple[int, ...] = ()
-        self._own = Ring(SPARK)
-        self._own_steps = Ring(SPARK, "d")
+        self.reach: int | None = None
+        self._own = Past()
         self._pace = Ring(PACE)
         self._last_pace: tuple[float, int] | None = None
 
-    def spark(self) -> tuple[float, ...]:
-        """Own step times, oldest first, seconds."""
-        return tuple(self._own.values())
-
-    def spark_since(self, step: int, width: int) -> int:
-        """Index from which the newest `width` values of `spark` belong to `step` or later steps."""
-        steps = self._own_steps.values()[-width:]
-        return next((i for i, x in enumerate(steps) if x >= step), len(steps))
+    def spark(self, width: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Own step times in seconds, at most `width` of them, oldest first, and the step at which each begins."""
+        return self._own.cells(width)
 
     def seconds_a_step(self) -> float | None:
         """Median of the recent distances between steps, by the log's clock, else by arrival."""
@@ -179,12 +232,11 @@ class NodeState:
 
     def _push_own(self, own: float, fresh: bool) -> None:
         # Several ranks of a node report the same step: the slowest one counts.
-        if fresh or not len(self._own):
-            self._own.push(own)
-            self._own_steps.push(self.step if self.step is not None else -1)
+        if fresh or self.own_s is None:
+            self._own.push(self.step if self.step is not None else -1, own, self.reach)
             self.own_s = own
-        elif self.own_s is None or own > self.own_s:
-            self._own.replace_last(own)
+        elif own > self.own_s:
+            self._own.raise_last(self.own_s, own)
             self.own_s = own
 
 

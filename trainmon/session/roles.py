@@ -19,7 +19,7 @@ def role_words(book: ErrorBook, catalogue: Catalogue) -> dict[str, str]:
                 priority=group.priority,
                 order=group.order,
                 first=group.first.at,
-                is_usually=entry.is_usually if (entry := catalogue.entry(group.code)) is not None else "root_cause",
+                is_usually=entry.is_usually if (entry := catalogue.entry(group.code)) is not None else "symptom",
                 node=group.first.node,
                 rank=group.first.rank,
             )

@@ -19,7 +19,7 @@ from trainmon.session.gpus import GpuBook
 from trainmon.session.metrics import MetricBook
 from trainmon.session.nodes import NodeBook, NodeState
 from trainmon.session.warmup import WarmUp
-from trainmon.session.wording import finite, natural
+from trainmon.session.wording import CHECKPOINT_BEGINS, duration_in, finite, natural, step_of_checkpoint
 
 QUARANTINE = 200
 _SLACK_STEPS = 4
@@ -306,15 +306,41 @@ class RunState:
             return
         if event not in ("checkpoint", "finished"):
             return
+        said = (record.message or "").strip()[:160]
         step = record.values.get("step")
+        if step is None and event == "checkpoint":
+            step = step_of_checkpoint(said)
         if step is None:
             node = self.nodes.get(name)
-            step = node.step if node is not None else None
-        said = (record.message or "").strip()[:120]
-        text = f"step {int(step):,}" if isinstance(step, (int, float)) and step == step else ""
-        text = " · ".join(part for part in (text, said) if part)
-        self.events.add(str(event), text, time=record.time, now=when, mark=(event, step), planned=True)
+            step = node.step if node is not None else self.step
+        at = f"step {int(step):,}" if isinstance(step, (int, float)) and step == step else ""
+        if event == "checkpoint":
+            self._checkpoint(at, said, record.time, when)
+        else:
+            text = " · ".join(part for part in (at, said) if part)
+            self.events.add("finished", text, time=record.time, now=when, mark=(event, step), planned=True)
         self.dirty.add("events")
+
+    def _checkpoint(self, at: str, said: str, time: float | None, when: float) -> None:
+        """One event a checkpoint: that it begins, that it is there and how long it took, whoever tells of it."""
+        mark = ("checkpoint", at or said)
+        before = self.events.find("checkpoint", mark)
+        began = CHECKPOINT_BEGINS.search(said) is not None
+        if before is not None and (began or f"{at} saved in" in before.text):
+            return
+        took = duration_in(said)
+        if took is None and before is not None and not began and time is not None and before.time is not None:
+            took = time - before.time if 0.0 < time - before.time < 7200.0 else None
+        if not at:
+            text = said
+        elif began:
+            text = f"{at} is being saved"
+        else:
+            text = f"{at} saved" + (f" in {units.seconds(took)}" if took is not None else "")
+        if before is not None:
+            self.events.update("checkpoint", mark, text)
+        else:
+            self.events.add("checkpoint", text, time=time, now=when, mark=mark, planned=True)
 
     def gap(self, record: Record, who: str, arrival: float) -> None:
         """Something may have stood in a file unseen."""

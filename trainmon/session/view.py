@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
@@ -27,10 +28,11 @@ from trainmon.snapshot import (
 from trainmon.snapshot import RunState as StateWord
 
 MAX_ERRORS = 100
-SPARK = 24
+SPARK = 10
 _WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "node_silent": "silent"}
 _RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 _SILENT_MIN_S = 10.0
+_GPU_NAMED = re.compile(r"\bGPU (\d{1,3})\b")
 
 
 # ---------------------------------------------------------------- nodes
@@ -80,7 +82,7 @@ def node_views(
             by_node.setdefault(alert.node, []).append(alert)
     roles = role_words(run.errors, catalogue)
     cause = next((group for group in run.errors if roles.get(group.key) == CAUSE), None)
-    views = [_node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run.errors) for node in listed]
+    views = [_node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run) for node in listed]
     views += waiting
     views.sort(key=lambda view: (_RANK[view.health], natural(view.name)))
     return tuple(views)
@@ -107,19 +109,24 @@ def _node_view(
     state: StateWord,
     now: float,
     middle: float | None,
-    errors: Iterable[ErrorGroup],
+    run: RunState,
 ) -> NodeView:
+    memory, heat = run.gpus.worst(node.name)
     silent = coarse(now - node.heard) if node.heard else 0.0
     pace = node.seconds_a_step() or 0.0
     if silent < max(_SILENT_MIN_S, 3.0 * pace):
         silent = 0.0
     health, word = _health(node, alerts, cause, state, silent)
     bad_from = None
-    spark = node.spark()[-SPARK:]
-    if spark and any(alert.kind in ("straggler", "slowdown") for alert in alerts):
-        start = min((a.start_step for a in alerts if a.start_step is not None), default=None)
-        if start is not None:
-            bad_from = node.spark_since(start, SPARK)
+    spark, starts = node.spark(SPARK)
+    begun = min(
+        (a.start_step for a in alerts if a.kind in ("straggler", "slowdown") and a.start_step is not None), default=None
+    )
+    node.reach = begun
+    if begun is not None and spark:
+        # The bucket in which it began counts when most of it lies behind that step.
+        middles = [*((one + two) / 2 for one, two in zip(starts, starts[1:], strict=False)), math.inf]
+        bad_from = next(i for i, x in enumerate(middles) if x >= begun)
     versus = None
     if middle and node.own_s is not None:
         versus = float(round((node.own_s - middle) / middle * 100.0))
@@ -133,8 +140,8 @@ def _node_view(
         bad_from=bad_from,
         versus_percent=versus,
         wait_s=node.wait_s,
-        memory_mb=node.memory_mb,
-        temperature_c=node.temperature_c,
+        memory_mb=node.memory_mb if memory is None else memory,
+        temperature_c=node.temperature_c if heat is None else heat,
         loss=node.loss if node.loss is None or node.loss == node.loss else math.nan,
         silent_s=silent or None,
         sources=node.sources,
@@ -224,11 +231,23 @@ def gpu_panel(
     bad: dict[tuple[str, int | None], Health] = {}
     for alert in alerts:
         if alert.node and alert.severity != "info" and alert.kind in ("near_oom", "oom", "memory_high", "memory_leak"):
-            key = (alert.node, alert.gpu)
+            key = (alert.node, gpu_of(alert, run))
             if bad.get(key) != "critical":
                 bad[key] = "critical" if alert.severity == "critical" else "warning"
     order = [view.name for view in nodes]
     return run.gpus.panel(selected, order, now, bad)
+
+
+def gpu_of(alert: Incident, run: RunState) -> int | None:
+    """The GPU that an alert is of: its own, that of its rank, or the one that the error's words name."""
+    if alert.gpu is not None or alert.node is None:
+        return alert.gpu
+    if alert.rank is not None:
+        found = run.gpus.index_of(alert.node, alert.rank)
+        if found is not None:
+            return found
+    named = _GPU_NAMED.search(next((str(value) for name, value in alert.evidence if name == "message"), ""))
+    return int(named[1]) if named else None
 
 
 def source_views(files: Mapping[int, SourceFile], missing: Mapping[str, SourceView]) -> tuple[SourceView, ...]:

@@ -130,3 +130,24 @@ def number(value: object) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     return None
+
+
+CHECKPOINT_BEGINS = re.compile(r"\b(?:saving|start(?:ing|ed)? (?:to )?sav|begin(?:ning)? (?:to )?sav)", re.IGNORECASE)
+"""A message about a checkpoint that is not there yet."""
+_TOOK = re.compile(r"\b(?:in|took|after|time:?)\s+(\d+(?:\.\d+)?)\s?(ms|s|sec(?:onds?)?|min(?:utes?)?)\b", re.IGNORECASE)
+_CHECKPOINT_STEP = re.compile(r"(?:step|iter|iteration|checkpoint)s?[-_ =:]{0,2}0*(\d{1,15})\b", re.IGNORECASE)
+
+
+def duration_in(message: str) -> float | None:
+    """Seconds that a message says something took ("in 14.0 s", "took 350 ms"), else None."""
+    found = _TOOK.search(message)
+    if found is None:
+        return None
+    unit = found[2].lower()
+    return float(found[1]) * (0.001 if unit == "ms" else 60.0 if unit.startswith("min") else 1.0)
+
+
+def step_of_checkpoint(message: str) -> int | None:
+    """The step that a checkpoint's name or message tells ("checkpoint-1000", "global_step1000"), else None."""
+    found = _CHECKPOINT_STEP.search(message)
+    return int(found[1]) if found else None
