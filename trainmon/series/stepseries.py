@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from operator import lt
 
-from trainmon.series.reduce import bucket
+from trainmon.series.buckets import Buckets
+from trainmon.series.reduce import halve
 from trainmon.series.robust import median
 from trainmon.snapshot import Points
 
@@ -61,15 +64,14 @@ class StepSeries:
         self._hi = array("d")
         self._n = array("d")  # values in a point
         self._w = array("d")  # steps in a point: 1 is fine, more is merged
-        self._open: dict[int, array[float]] = {}
+        self._open: dict[int, float | array[float]] = {}  # the values of recent steps; most have one
         self._open_values = 0
         self._stale: set[int] = set()  # open steps whose median is to be computed again
         self._floor = float("-inf")  # steps below this are frozen
         self._seats: dict[str, _Seat] = {}
         self._cuts: list[tuple[int, int]] = []  # (step it went back to, newest step before), one a segment
         self._marks: list[float] = []
-        self._cache: dict[int, tuple[int, int, list[tuple[float, float, float, float]]]] = {}
-        self._dirty = 0
+        self._buckets = Buckets()
         self.version = 0
         """Rises with every value that changed something."""
         self.count = 0
@@ -115,6 +117,86 @@ class StepSeries:
                 return
         self._merge_into(i, step, value)
 
+    def extend(self, steps: Sequence[int], nodes: Sequence[str], values: Sequence[float]) -> None:
+        """Take in many values in their order: the same as `add` for each of them, and much cheaper.
+
+        Args:
+            steps, nodes, values: Columns of one length; one node for all of them may be given alone.
+        """
+        if len(nodes) == 1 and len(steps) > 1:
+            if self._column(steps, nodes[0], values):
+                return
+            nodes = [nodes[0]] * len(steps)
+        x, seats, opened, stale = self._x, self._seats, self._open, self._stale
+        for step, node, value in zip(steps, nodes, values, strict=True):
+            # The usual case, many nodes at the newest step, is `add` written out.
+            seat = seats.get(node)
+            if seat is None or seat.last > step or seat.segment != len(self._cuts) or not x or step != x[-1]:
+                self.add(step, node, value)
+                x = self._x
+                continue
+            held = opened.get(step)
+            if held is None or value - value != 0.0 or self._w[-1] != 1.0:
+                self.add(step, node, value)
+                x = self._x
+                continue
+            seat.last = step
+            self.version += 1
+            self.count += 1
+            if value < self._lo[-1]:
+                self._lo[-1] = value
+            if value > self._hi[-1]:
+                self._hi[-1] = value
+            self._n[-1] += 1.0
+            self._buckets.touch(len(x) - 1)
+            if isinstance(held, array):
+                held.append(value)
+            else:
+                opened[step] = array("d", (held, value))
+            stale.add(step)
+            self._open_values += 1
+            if self._open_values > BUDGET:
+                self._freeze()
+
+    def _column(self, steps: Sequence[int], node: str, values: Sequence[float]) -> bool:
+        """One node, finite values, steps that rise: whole columns at once. False when they are not like that."""
+        total = sum(values)
+        if total - total != 0.0 or not all(map(lt, steps, steps[1:])) or not steps[-1] < BIGGEST:
+            return False
+        self.add(steps[0], node, values[0])
+        seat = self._seats.get(node)
+        x = self._x
+        if seat is None or seat.segment != len(self._cuts) or not x or x[-1] != steps[0] or self._floor > steps[1]:
+            for step, value in zip(steps[1:], values[1:], strict=True):
+                self.add(step, node, value)
+            return True
+        seat.last = steps[-1]
+        self.version += len(steps) - 1
+        self.count += len(steps) - 1
+        i, end = 1, len(steps)
+        while i < end:
+            # As far as nothing has to be frozen or merged, and one more, which sets that off as in `_append`.
+            n = len(self._x)
+            room = min(self._limit - n, OPEN_STEPS - len(self._open), BUDGET - self._open_values) + 1
+            j = min(end, i + max(1, room))
+            part = array("d", values[i:j])
+            ones = array("d", (1.0,)) * (j - i)
+            self._x.extend(array("d", steps[i:j]))
+            self._lo.extend(part)
+            self._mid.extend(part)
+            self._hi.extend(part)
+            self._n.extend(ones)
+            self._w.extend(ones)
+            self._buckets.touch(n)
+            self._open.update(zip(steps[i:j], part, strict=True))
+            self._open_values += j - i
+            if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
+                self._freeze()
+            if len(self._x) > self._limit:
+                self._compact()
+            i = j
+        return True
+
     def _append(self, n: int, step: int, value: float) -> None:
         """The usual case of `_insert`: a step that is new."""
         self._x.append(float(step))
@@ -123,10 +205,9 @@ class StepSeries:
         self._hi.append(value)
         self._n.append(1.0)
         self._w.append(1.0)
-        if n < self._dirty:
-            self._dirty = n
+        self._buckets.touch(n)
         if step >= self._floor:
-            self._open[step] = array("d", (value,))
+            self._open[step] = value
             self._open_values += 1
             if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
                 self._freeze()
@@ -138,9 +219,9 @@ class StepSeries:
             column.insert(i, item)
         self._n.insert(i, 1.0)
         self._w.insert(i, 1.0)
-        self._touch(i)
+        self._buckets.touch(i)
         if step >= self._floor:
-            self._open[step] = array("d", (value,))
+            self._open[step] = value
             self._open_values += 1
             if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
                 self._freeze()
@@ -153,21 +234,20 @@ class StepSeries:
         if value > self._hi[i]:
             self._hi[i] = value
         self._n[i] += 1.0
-        self._touch(i)
+        self._buckets.touch(i)
         values = self._open.get(step) if self._w[i] == 1.0 else None
         if values is None:
             share = 1.0 / self._n[i]
             self._mid[i] = self._mid[i] * (1.0 - share) + value * share
             return
-        values.append(value)
+        if isinstance(values, array):
+            values.append(value)
+        else:
+            self._open[step] = array("d", (values, value))
         self._open_values += 1
         self._stale.add(step)
         if self._open_values > BUDGET:
             self._freeze()
-
-    def _touch(self, i: int) -> None:
-        if i < self._dirty:
-            self._dirty = i
 
     def _freeze(self) -> None:
         """Close the oldest open steps, a quarter of them at once."""
@@ -175,15 +255,19 @@ class StepSeries:
         for step in sorted(self._open)[: max(1, len(self._open) // 4)]:
             if len(self._open) <= 1:
                 break
-            self._open_values -= len(self._open.pop(step))
+            self._shut(step)
             self._floor = max(self._floor, step + 1)
+
+    def _shut(self, step: int) -> None:
+        values = self._open.pop(step)
+        self._open_values -= len(values) if isinstance(values, array) else 1
 
     def _settle(self) -> None:
         """Bring the medians of open steps up to date."""
         for step in self._stale:
             values = self._open.get(step)
             i = bisect_left(self._x, step)
-            if values is not None and i < len(self._x) and self._x[i] == step:
+            if isinstance(values, array) and i < len(self._x) and self._x[i] == step:
                 self._mid[i] = median(values)
         self._stale.clear()
 
@@ -192,20 +276,15 @@ class StepSeries:
         self._settle()
         half = (len(self._x) // 2) & ~1
         x, lo, mid, hi, n, w = self._x, self._lo, self._mid, self._hi, self._n, self._w
-        fresh: list[array[float]] = [array("d") for _ in range(6)]
-        for i in range(0, half, 2):
-            first, low, middle, high = bucket(x, lo, mid, hi, w, i, i + 2)
-            for column, item in zip(fresh, (first, low, middle, high, n[i] + n[i + 1], w[i] + w[i + 1]), strict=True):
-                column.append(item)
+        fresh = halve(x, lo, mid, hi, n, w, half)
         for column, old in zip(fresh, (x, lo, mid, hi, n, w), strict=True):
             column.extend(old[half:])
         edge = x[half] if half < len(x) else x[-1] + 1
         self._x, self._lo, self._mid, self._hi, self._n, self._w = fresh
         for step in [s for s in self._open if s < edge]:
-            self._open_values -= len(self._open.pop(step))
+            self._shut(step)
         self._floor = max(self._floor, edge)
-        self._cache.clear()
-        self._dirty = 0
+        self._buckets.clear()
 
     # ------------------------------------------------------------ resumes
 
@@ -247,15 +326,13 @@ class StepSeries:
         for column in (self._x, self._lo, self._mid, self._hi, self._n, self._w):
             del column[i:]
         for s in [s for s in self._open if s >= step]:
-            self._open_values -= len(self._open.pop(s))
+            self._shut(s)
             self._stale.discard(s)
         del self._marks[bisect_left(self._marks, step) :]
         # What was frozen beyond the cut may be told anew; where points are merged it stays frozen.
         edge = next((self._x[j] + 1 for j in range(i - 1, -1, -1) if self._w[j] > 1.0), float("-inf"))
         self._floor = min(self._floor, max(edge, float(step)))
-        if self._cache:
-            self._cache.clear()
-        self._dirty = 0
+        self._buckets.clear()
         self.version += 1
 
     # ------------------------------------------------------------ giving out
@@ -271,7 +348,9 @@ class StepSeries:
         if not self._x:
             return None
         values = self._open.get(int(self._x[-1]))
-        return median(values) if values else self._mid[-1]
+        if values is None:
+            return self._mid[-1]
+        return median(values) if isinstance(values, array) else values
 
     @property
     def non_finite(self) -> tuple[float, ...]:
@@ -284,31 +363,7 @@ class StepSeries:
         Buckets stand still while the series grows, so that a new value changes the last point only.
         """
         self._settle()
-        x, lo, mid, hi, w = self._x, self._lo, self._mid, self._hi, self._w
-        n = len(x)
-        if n <= max_n:
-            return Points(tuple(x), tuple(lo), tuple(mid), tuple(hi))
-        size = 2
-        while -(-n // size) > max_n:
-            size *= 2
-        if self._dirty < n:  # whatever is cached from the first touched point on is void
-            for key, (width, upto, rows) in list(self._cache.items()):
-                keep = min(upto, self._dirty // width)
-                del rows[keep:]
-                self._cache[key] = (width, keep, rows)
-        cached = self._cache.get(max_n)
-        done: list[tuple[float, float, float, float]] = cached[2] if cached and cached[0] == size else []
-        for i in range(len(done) * size, n, size):
-            done.append(bucket(x, lo, mid, hi, w, i, min(n, i + size)))
-        if len(self._cache) > 4:
-            self._cache.clear()
-        self._cache[max_n] = (size, len(done), done)
-        self._dirty = n
-        if n % size:
-            # The last bucket is not full yet: it must be made again.
-            self._dirty = n - n % size
-        a, b, c, d = zip(*done, strict=True)
-        return Points(a, b, c, d)
+        return self._buckets.points(max_n, self._x, self._lo, self._mid, self._hi, self._w)
 
     def change(self) -> tuple[float, int] | None:
         """How the mean of the last window differs from the window before, and the window's width in steps.
