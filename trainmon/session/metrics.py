@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainmon.model import Record
+from trainmon.model import Record, Value
 from trainmon.series.stepseries import POINTS, StepSeries
 
 MAX_NAMES = 200
 POINTS_OTHER = 1024
 """Points of a series that no overview draws large."""
+_ROWS = 1024
+"""Records that wait to be given to the series together, at most."""
 _MAIN = frozenset({"loss", "learning_rate"})
+_FLOATS, _NUMBERS = {float}, {float, int}
+_NOTHING: dict[str, Value] = {}
+_Row = tuple[dict[str, Value], dict[str, Value], int, str]
 _NO_METRIC = frozenset(
     {
         "step", "total_steps", "epoch_step", "steps_per_epoch", "total_epochs", "iter", "total_iters", "rank",
@@ -76,49 +81,88 @@ class MetricBook:
 
     def __init__(self) -> None:
         self._series: dict[str, StepSeries] = {}
+        self._rows: list[_Row] = []
         self.left_out = 0
 
     def __contains__(self, key: str) -> bool:
+        self._settle()
         return key in self._series
 
     def __iter__(self) -> Iterator[str]:
+        self._settle()
         return iter(self._series)
 
     def get(self, key: str) -> StepSeries | None:
-        """The series of that metric."""
+        """The series of that metric, as of now: ask again after more was taken."""
+        self._settle()
         return self._series.get(key)
 
     def take(self, record: Record, step: int, member: str) -> None:
-        """Feed the numbers of one record.
+        """Feed the numbers of one record. It must not be changed afterwards: its numbers are taken up by the column.
 
         Args:
             step: Where on the axis they belong.
             member: The node (and rank) that reports them.
         """
-        for key, value in record.values.items():
-            if key not in _NO_METRIC:
-                self.add(key, step, member, value)
-        if record.extra:
-            for key, value in record.extra.items():
-                if key not in _NO_METRIC:
-                    self.add(key, step, member, value)
+        self._rows.append((record.values, record.extra, step, member))
+        if len(self._rows) >= _ROWS:
+            self._settle()
 
-    def add(self, key: str, step: int, member: str, value: object) -> None:
-        """Feed one number; texts are passed over."""
-        kind = type(value)
-        if kind is not float:
-            if kind is not int:
-                return
-            value = float(value)  # type: ignore[arg-type]
+    def add(self, key: str, step: int, member: str, value: float) -> None:
+        """Feed one number."""
+        self._rows.append(({key: value}, _NOTHING, step, member))
+
+    def _settle(self) -> None:
+        """Give the rows that wait to their series: neighbours with the same keys together, column by column."""
+        if not self._rows:
+            return
+        rows, self._rows = self._rows, []
+        group: list[_Row] = []
+        shape: tuple[str | None, ...] = ()
+        for row in rows:
+            here = (*row[0], None, *row[1])
+            if here != shape:
+                self._give(group, shape)
+                group, shape = [], here
+            group.append(row)
+        self._give(group, shape)
+
+    def _give(self, rows: list[_Row], shape: tuple[str | None, ...]) -> None:
+        if not rows:
+            return
+        steps = [row[2] for row in rows]
+        members = [row[3] for row in rows]
+        if len(set(members)) == 1:
+            del members[1:]
+        inner = True
+        for key in shape:
+            if key is None:
+                inner = False
+                continue
+            if key in _NO_METRIC:
+                continue
+            column = [row[0][key] for row in rows] if inner else [row[1][key] for row in rows]
+            kinds = set(map(type, column))
+            if kinds == _FLOATS:
+                self._extend(key, steps, members, column)  # type: ignore[arg-type]
+            elif kinds <= _NUMBERS:
+                self._extend(key, steps, members, list(map(float, column)))
+            else:  # texts are passed over
+                for j, value in enumerate(column):
+                    if type(value) is float or type(value) is int:
+                        self._extend(key, steps[j : j + 1], [members[j % len(members)]], [float(value)])
+
+    def _extend(self, key: str, steps: list[int], members: list[str], values: list[float]) -> None:
         series = self._series.get(key)
         if series is None:
             if len(self._series) >= MAX_NAMES:
-                self.left_out += 1
+                self.left_out += len(values)
                 return
             series = self._series[key] = StepSeries(POINTS if key in _MAIN else POINTS_OTHER)
-        series.add(step, member, value)  # type: ignore[arg-type]
+        series.extend(steps, members, values)
 
     def order(self) -> list[str]:
         """Names for the charts: loss, learning rate, then the others by name."""
+        self._settle()
         first = [key for key in ("loss", "learning_rate") if key in self._series]
         return first + sorted(key for key in self._series if key not in ("loss", "learning_rate"))
