@@ -66,12 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 2 usage or configuration, 3 a source could not be read, 130 interrupted.
     """
+    _occupy_closed()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a locale without our signs is no reason to fail
     try:
+        if sys.stdout is None:
+            raise TrainmonError("standard output is closed: there is nowhere to write to")
         code = _run(list(sys.argv[1:] if argv is None else argv))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except ConfigError as error:
         for problem in error.problems:
@@ -95,6 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception:
         return _crashed()
+
+
+def _occupy_closed() -> None:
+    """Descriptors 0 to 2 that were closed at the start: no log that is opened later may get one of these numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
 
 
 def _drop_output() -> None:

@@ -292,9 +292,9 @@ class TrainmonApp(App[int], inherit_bindings=False):
 
     def copy(self, what: str, text: str) -> str:
         """To the terminal's clipboard (OSC 52) and a file; returns what to say."""
-        from trainmon.tui.copying import write_copy
+        from trainmon.tui.copying import pasteable, write_copy
 
-        # Terminals refuse long sequences; the file has all of it.
-        self.copy_to_clipboard(text[:60_000])
+        text = pasteable(text)
+        self.copy_to_clipboard(text[:60_000])  # terminals refuse long sequences; the file has all of it
         path = write_copy(text + "\n")
         return f"{what} copied" + (f"; also in {path}" if path else "")

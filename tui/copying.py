@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from trainmon.snapshot import AlertView, ErrorView, EventView, NodeView
+
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def pasteable(text: str) -> str:
+    """Text that a shell or an editor can be given: nothing in it is a key press or a command to the terminal."""
+    return _OBEYED.sub("\ufffd", text)
 
 
 def write_copy(text: str) -> str | None:

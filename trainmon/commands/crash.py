@@ -29,7 +29,7 @@ def report(folder: Path | None = None) -> str:
         path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
         head = f"trainmon {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv[1:]}\n\n"
         try:
-            path.write_text(head + traceback.format_exc(), "utf-8")
+            path.write_text(head + traceback.format_exc(), "utf-8", "backslashreplace")
             return f"this is a fault in trainmon, not in your run ({what}); the details are in {path}"
         except OSError:
             pass

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trainmon.parsing.clean import visible
+
 Health = Literal["ok", "warning", "failed"]
 SIGNS: dict[Health, tuple[str, str]] = {"ok": ("●", "*"), "warning": ("▲", "!"), "failed": ("✗", "x")}
 """Sign and its ASCII form."""
@@ -39,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     for finding in findings(Path(options.config) if options.config else None):
         sign = SIGNS[finding.health][plain]
         tail = f" {'>' if plain else '→'} {finding.advice}" if finding.advice else ""
-        line = f"{sign} {finding.subject:<14} {finding.text}{tail}"
+        line = visible(f"{sign} {finding.subject:<14} {finding.text}{tail}")
         sys.stdout.write((line.encode("ascii", "replace").decode() if plain else line) + "\n")
         failed |= finding.health == "failed"
     return int(failed)

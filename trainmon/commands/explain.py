@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from trainmon.errors import TrainmonError, UsageError
+from trainmon.parsing.clean import safe, visible
 
 if TYPE_CHECKING:
     from trainmon.catalogue import Catalogue
@@ -28,14 +29,17 @@ def run(options: argparse.Namespace) -> int:
         return _list_all(catalogue)
     text = " ".join(words)
     if text == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed: there is nothing to read for -")
         text = sys.stdin.buffer.read(_MOST).decode("utf-8", "replace")
+    text = "\n".join(map(safe, text.splitlines()))  # colours are no part of what was said
     if not text.strip():
         raise UsageError("nothing to explain: give a code, a line of a log, or - and text on standard input")
     found = catalogue.explain(text)
     if not found:
         near = catalogue.nearest(text) if len(text.split()) == 1 else []
         hint = f"did you mean {' or '.join(near)}?" if near else "`trainmon explain` without a word lists the codes"
-        shown = clean(text.strip().splitlines()[0])[:60]
+        shown = visible(text.strip().splitlines()[0])[:60]
         raise TrainmonError(f'no entry knows "{shown}"; {hint}')
     from trainmon.catalogue.text import render
 
@@ -49,8 +53,3 @@ def _list_all(catalogue: Catalogue) -> int:
     for entry in entries:
         sys.stdout.write(f"{entry.code:<{width}}  {entry.title}\n")
     return 0
-
-
-def clean(text: str) -> str:
-    """Text of unknown origin without anything that a terminal would act on."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)

@@ -84,6 +84,8 @@ def _open(name: str) -> BinaryIO:
         SourceError: It cannot be read; the message says why and what to do.
     """
     if name == "-":
+        if sys.stdin is None:
+            raise SourceError("standard input is closed: there is nothing to read for -")
         return open(0, "rb", buffering=0, closefd=False)
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
@@ -105,7 +107,7 @@ def _why(name: str, error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{name}: no permission to read it"
     if error.errno == errno.ENXIO:
-        return f"{name}: a socket, not a log"
+        return f"{name}: a socket or a device, not a log"
     return f"{name}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
 
 

@@ -126,6 +126,8 @@ def follow(
 def _standard_input() -> BinaryIO:
     """Standard input, unbuffered, through a descriptor of our own."""
     try:
+        if sys.stdin is None:  # as it was at the start
+            raise OSError
         return open(os.dup(0), "rb", buffering=0)
     except OSError:
         raise UsageError("standard input is closed: there is nothing to read for -") from None

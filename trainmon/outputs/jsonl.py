@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,8 @@ import msgspec
 from trainmon.model import Record, Value
 
 _encode = msgspec.json.Encoder().encode
+_OBEYED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+"""What JSON allows as it is and a terminal obeys all the same: DEL, C1, marks of direction."""
 _HEAD = ("node", "rank", "local_rank", "gpu")
 _TAIL = ("code", "priority", "message", "reason")
 
@@ -37,7 +40,19 @@ def to_json(record: Record) -> bytes:
             out[name] = value
     if record.extra:
         out["extra"] = {name: plain(value) for name, value in record.extra.items()}
-    return _encode(out)
+    try:
+        line = _encode(out)
+    except UnicodeEncodeError:  # bytes in a file's name that are no UTF-8
+        line = _encode({name: _utf8(value) if isinstance(value, str) else value for name, value in out.items()})
+    return line if line.isascii() and b"\x7f" not in line else _OBEYED.sub(_escaped, line)
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match[0].decode())
 
 
 def plain(value: Value) -> Value:

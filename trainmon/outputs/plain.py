@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainmon import units
+from trainmon.parsing.clean import visible
 from trainmon.snapshot import AlertView, ErrorView, Snapshot
 
 MOST_A_SECOND = 1.0
@@ -98,7 +99,7 @@ def _values(snapshot: Snapshot) -> tuple[float | None, float | None]:
 def _line(snapshot: Snapshot, *parts: str) -> str:
     newest = snapshot.run.newest
     stamp = units.clock(newest) if newest is not None else "--:--:--"
-    return "  ".join([stamp, *(part for part in parts if part)])
+    return visible("  ".join([stamp, *(part for part in parts if part)]))
 
 
 def _progress(snapshot: Snapshot) -> str:

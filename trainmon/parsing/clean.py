@@ -1,11 +1,13 @@
 """Log text made safe: escape codes, control characters and bidi overrides out, progress bars resolved.
 
-Two levels: `strip_codes` on bytes and `plain` on text feed the matching; `safe` is what may reach a terminal.
+Two levels: `strip_codes` on bytes and `plain` on text feed the matching; `safe` is what may reach a terminal;
+`visible` keeps the place of what it takes out, for names.
 """
 
 from __future__ import annotations
 
 import re
+from unicodedata import category
 
 _CODES = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
@@ -41,6 +43,13 @@ def safe(text: str) -> str:
     if "\x1b" in text or "\x08" in text:
         text = _CODES_TEXT.sub("", text)
     return text.translate(_DROP)
+
+
+def visible(text: str) -> str:
+    """Text of unknown origin, such as a file's name, in one line: whatever a terminal would obey becomes `?`."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or category(sign) == "Zs" else "?" for sign in text)
 
 
 def last_segment(data: bytes) -> bytes:

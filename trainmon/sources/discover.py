@@ -74,7 +74,10 @@ def discover(folder: Path | str = ".", now: float | None = None) -> Discovery:
     """
     now = time.time() if now is None else now
     here = Path(folder)
-    base = "" if here.resolve() == Path.cwd() else str(here)
+    try:
+        base = "" if here.resolve() == Path.cwd() else str(here)
+    except OSError:
+        return Discovery([], "this folder is gone: it was deleted or moved; change to one that exists", [])
     candidates = [_look(base, found, now) for found in _newest(here)]
     runs = _runs([log for log in candidates if log.training or log.growing])
     if not runs:
