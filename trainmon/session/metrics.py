@@ -76,6 +76,19 @@ def title_of(key: str) -> str:
     return known.title if known is not None else key.replace("_", " ")
 
 
+class _Part:
+    """Rows that have some keys in common, with the columns that all their series share."""
+
+    __slots__ = ("members", "rows", "steps")
+
+    def __init__(self, rows: list[_Row]) -> None:
+        self.rows = rows
+        self.steps = [row[2] for row in rows]
+        self.members = [row[3] for row in rows]
+        if len(set(self.members)) == 1:
+            del self.members[1:]  # one stands for all
+
+
 class MetricBook:
     """Every numeric metric of the run by step."""
 
@@ -111,46 +124,51 @@ class MetricBook:
     def add(self, key: str, step: int, member: str, value: float) -> None:
         """Feed one number."""
         self._rows.append(({key: value}, _NOTHING, step, member))
+        if len(self._rows) >= 2 * _ROWS:
+            self._settle()
 
     def _settle(self) -> None:
-        """Give the rows that wait to their series: neighbours with the same keys together, column by column."""
+        """Give the rows that wait to their series, column by column, each series its values in the order they came."""
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        group: list[_Row] = []
-        shape: tuple[str | None, ...] = ()
-        for row in rows:
-            here = (*row[0], None, *row[1])
-            if here != shape:
-                self._give(group, shape)
-                group, shape = [], here
-            group.append(row)
-        self._give(group, shape)
+        shapes: dict[tuple[str | None, ...], list[int]] = {}
+        for i, row in enumerate(rows):
+            shape = (*row[0], None, *row[1])
+            at = shapes.get(shape)
+            if at is None:
+                at = shapes[shape] = []
+            at.append(i)
+        owners: dict[str, list[tuple[str | None, ...]]] = {}
+        for shape in shapes:
+            for key in shape:
+                if key is not None and key not in _NO_METRIC:
+                    owners.setdefault(key, []).append(shape)
+        parts: dict[tuple[tuple[str | None, ...], ...], _Part] = {}
+        for key, own in owners.items():
+            name = tuple(dict.fromkeys(own))
+            part = parts.get(name)
+            if part is None:
+                indices = shapes[name[0]] if len(name) == 1 else sorted(i for shape in name for i in shapes[shape])
+                part = parts[name] = _Part([rows[i] for i in indices])
+            self._give(key, part, len(name) == 1 and key in name[0][: name[0].index(None)])
 
-    def _give(self, rows: list[_Row], shape: tuple[str | None, ...]) -> None:
-        if not rows:
-            return
-        steps = [row[2] for row in rows]
-        members = [row[3] for row in rows]
-        if len(set(members)) == 1:
-            del members[1:]
-        inner = True
-        for key in shape:
-            if key is None:
-                inner = False
-                continue
-            if key in _NO_METRIC:
-                continue
-            column = [row[0][key] for row in rows] if inner else [row[1][key] for row in rows]
-            kinds = set(map(type, column))
-            if kinds == _FLOATS:
-                self._extend(key, steps, members, column)  # type: ignore[arg-type]
-            elif kinds <= _NUMBERS:
-                self._extend(key, steps, members, list(map(float, column)))
-            else:  # texts are passed over
-                for j, value in enumerate(column):
-                    if type(value) is float or type(value) is int:
-                        self._extend(key, steps[j : j + 1], [members[j % len(members)]], [float(value)])
+    def _give(self, key: str, part: _Part, inner: bool) -> None:
+        """Args: inner: the key stands among the values of all rows, not among their extra fields."""
+        if inner:
+            column = [row[0][key] for row in part.rows]
+        else:
+            column = [row[0][key] if key in row[0] else row[1][key] for row in part.rows]
+        steps, members = part.steps, part.members
+        kinds = set(map(type, column))
+        if kinds == _FLOATS:
+            self._extend(key, steps, members, column)  # type: ignore[arg-type]
+        elif kinds <= _NUMBERS:
+            self._extend(key, steps, members, list(map(float, column)))
+        else:  # texts are passed over
+            for j, value in enumerate(column):
+                if type(value) is float or type(value) is int:
+                    self._extend(key, steps[j : j + 1], [members[j % len(members)]], [float(value)])
 
     def _extend(self, key: str, steps: list[int], members: list[str], values: list[float]) -> None:
         series = self._series.get(key)
