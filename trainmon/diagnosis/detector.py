@@ -8,10 +8,10 @@ resolves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from trainmon.model import Incident, Record
+from trainmon.model import Incident, Record, Value
 
 
 class Detector(Protocol):
@@ -55,3 +55,15 @@ def step_of_record(record: Record) -> int | None:
     if step != step or not -1 < step < 2**53:
         return None
     return int(step)
+
+
+def place_without_step(values: Mapping[str, Value], last: int) -> int:
+    """Where a record without a step belongs: its epoch where epochs count it, else after the record before it.
+
+    Args:
+        last: Where that one was put.
+    """
+    epoch = values.get("epoch")
+    if isinstance(epoch, (int, float)) and (epoch == last + 1 or epoch == last == 0):
+        return int(epoch)
+    return last + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trainmon.diagnosis.detector import Detector, moment, step_of_record
+from trainmon.diagnosis.detector import Detector, moment, place_without_step, step_of_record
 from trainmon.diagnosis.fatal import Fatal, Lookup
 from trainmon.diagnosis.memory import Memory
 from trainmon.diagnosis.nonfinite import NonFinite
@@ -113,6 +113,10 @@ class Detectors:
             if total is not None and 0.0 < total < 2**53:
                 pulse.total = int(total)
             step = step_of_record(record)
+            if step is None and "loss" in record.values and (pulse.step is None or mine.uncounted):
+                # A log without steps goes on, too.
+                step = mine.uncounted = place_without_step(record.values, mine.uncounted)
+                pulse.counted = False
             if step is not None:
                 pulse.take_step(mine, step, at, live, record.time)
             if "eval_loss" in record.values:

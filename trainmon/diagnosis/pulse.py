@@ -26,7 +26,19 @@ PAUSE_LIMIT_S = 1800.0
 class NodePulse:
     """One node (or rank, where each file is a rank)."""
 
-    __slots__ = ("file_time", "heard", "live", "name", "pace", "step", "step_heard", "steps", "util", "util_at")
+    __slots__ = (
+        "file_time",
+        "heard",
+        "live",
+        "name",
+        "pace",
+        "step",
+        "step_heard",
+        "steps",
+        "uncounted",
+        "util",
+        "util_at",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,6 +48,7 @@ class NodePulse:
         self.live = False  # its history is read
         self.step: int | None = None
         self.steps = 0
+        self.uncounted = 0  # records of a log without steps
         self.pace = Pace(16)
         self.util: float | None = None  # newest utilisation of its GPUs in percent
         self.util_at = float("-inf")
@@ -59,6 +72,7 @@ class Pulse:
         self.lines_seen = False
         self.step: int | None = None  # newest step of the run
         self.total: int | None = None
+        self.counted = True  # `step` is the log's own number
         self.pace = Pace()  # of the run's steps
         self.line_pace = Pace()
         self.per_step: list[tuple[float, int]] = []  # (moment, step) of the last steps, for seconds a step
@@ -72,7 +86,9 @@ class Pulse:
         self.fatal: Record | None = None
         self.fatal_node = ""
         self.fatal_at: float | None = None
+        self.blamed: tuple[str, str] | None = None  # code and node of the probable cause, by whoever knows the roles
         self.fatal_step: int | None = None
+        self.fatal_lines = 0  # new steps told since the fatal error
         self.trouble: Record | None = None  # newest error or warning since the last step that names a hang
         self.stall_limit_s = 600.0
         self.limit: Callable[[], float] = lambda: self.stall_limit_s  # the stall detector's, once there is one
@@ -184,9 +200,11 @@ class Pulse:
         if self.finished and self.finished_step is not None and step > self.finished_step:
             self.finished = False
         if self.fatal is not None:
+            self.fatal_lines += 1
             if self.fatal_step is None:
                 self.fatal_step = step
-            elif step >= self.fatal_step + PAST_FATAL_STEPS:
+            elif step >= self.fatal_step + PAST_FATAL_STEPS and self.fatal_lines > 1:
+                # One line more may come from a rank that has not noticed yet, whatever the steps between lines.
                 self.fatal = None
 
     def _back_to(self, step: int, at: float | None) -> None:
@@ -226,6 +244,7 @@ class Pulse:
             self.fatal = record
             self.fatal_node = node
             self.fatal_step = self.step
+            self.fatal_lines = 0
 
     def clamp(self, now: float) -> None:
         """Nothing has come in the future: the host's clock was set back between a line and this look."""

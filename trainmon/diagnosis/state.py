@@ -64,14 +64,18 @@ class StateMachine:
         since = pulse.silent_since()
         silent = max(0.0, now - since) if since is not None else 0.0
         over = self.over(now)
-        step = step_of(pulse.step, pulse.total)
+        step = step_of(pulse.step, pulse.total) if pulse.counted else ""
         if over == "finished":
             return over, f"last line {ago(silent)} ago" if silent >= 60.0 else ""
         if over == "failed":
             steps = pulse.no_step_since()
             idle = max(0.0, now - steps) if steps is not None else silent
             code = pulse.fatal.code if pulse.fatal is not None else ""
-            return over, f"{code} on {pulse.fatal_node}, {ago(min(idle, silent) if pulse.heard is None else idle)} ago"
+            code, node = pulse.blamed or (code, pulse.fatal_node)
+            return (
+                over,
+                f"{code or 'an error'} on {node}, {ago(min(idle, silent) if pulse.heard is None else idle)} ago",
+            )
         if over == "old":
             return over, f"last line {ago(silent)} ago" + (f", {step}" if step else "") + ": may have hung"
         if self._stall.open is not None:

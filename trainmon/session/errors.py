@@ -39,6 +39,8 @@ class ErrorGroup:
     Attributes:
         first: The earliest place, by the logs' times where both have one, else by arrival.
         order: Running number of the group's first arrival.
+        over: The run went on after all of its lines.
+        again: The first place after the run had gone on, of an error that came back.
     """
 
     key: str
@@ -53,11 +55,18 @@ class ErrorGroup:
     places: list[Place] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
+    over: bool = False
+    again: Place | None = None
+
+    @property
+    def lead(self) -> Place:
+        """Its first place in the failure that it belongs to now."""
+        return self.again if self.again is not None else self.first
 
     @property
     def sort_key(self) -> tuple[float, int]:
         """Earliest first. What has no time at all stands before what has: it is the start of a log."""
-        return (self.first.at if self.first.at is not None else -math.inf, self.order)
+        return (self.lead.at if self.lead.at is not None else -math.inf, self.order)
 
     @property
     def where(self) -> str:
@@ -76,8 +85,10 @@ class ErrorBook:
         self._groups: dict[str, ErrorGroup] = {}
         self.lines = 0
         self.revision = 0
+        self.shape = 0
+        """Rises when something changed on which roles depend: not with every line."""
         self.roles: dict[str, str] = {}
-        """Role by key as of revision `roles_at` (see `trainmon.session.roles`)."""
+        """Role by key as of shape `roles_at` (see `trainmon.session.roles`)."""
         self.roles_at = -1
 
     def __len__(self) -> int:
@@ -113,12 +124,21 @@ class ErrorBook:
                     order=len(self._groups),
                 )
                 self._groups[key] = group
+                self.shape += 1
         elif key != _REST and _before(place, group.first):
             group.first = place
             group.message = message[:500]
             group.raw = (record.text or message)[:2000]
+            self.shape += 1
         if record.priority is not None and record.priority < group.priority:
             group.priority = record.priority
+            self.shape += 1
+        if group.over:
+            group.over, group.again = False, place
+            self.shape += 1
+        elif group.again is not None and _before(place, group.again):
+            group.again = place
+            self.shape += 1
         group.lines += 1
         self.lines += 1
         self.revision += 1
@@ -131,6 +151,13 @@ class ErrorBook:
         if record.rank is not None and len(group.ranks) < _MAX_NAMES:
             group.ranks.add(record.rank)
         return group
+
+    def went_on(self) -> None:
+        """The run made steps after these errors: a failure from here on has another cause."""
+        for group in self._groups.values():
+            group.over = True
+        self.revision += 1
+        self.shape += 1
 
 
 def _before(one: Place, other: Place) -> bool:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainmon.alerts.policy import AlertBook
+from trainmon.catalogue import Catalogue
 from trainmon.model import Incident
+from trainmon.session.blame import blamed, cause_of, is_failure
 from trainmon.session.engine import Engine
+from trainmon.session.errors import UNKNOWN
 from trainmon.session.files import SourceFile
 from trainmon.session.run import RunState
 from trainmon.snapshot import AlertView, EventView, Health
@@ -32,11 +35,14 @@ class IncidentDesk:
         self._past_read = False
         self._version = 0
         self._shown: RunState | None = None
+        self._catalogue: Catalogue | None = None
+        self._errors_at: tuple[object, int] | None = None
 
     def settle(self, engine: Engine) -> None:
         """Take what the detectors found since the last call, and the run's state."""
         now = engine.clock.now()
         self._files = engine.files
+        self._catalogue = engine.catalogue
         front = engine.front
         history = engine.in_history
         if engine.forward is not front:
@@ -52,7 +58,8 @@ class IncidentDesk:
             self._take_over(front, engine, now, judged)
         elif judged:
             for incident, live in found:
-                self._apply(incident, now, live)
+                self._apply(self._named(front, incident), now, live)
+        self._blame(front, engine, now, judged)
         if self.book.next_change(now) is not None or self.book.version != self._version:
             self._version = self.book.version
             front.dirty.add("alerts")
@@ -64,11 +71,12 @@ class IncidentDesk:
         """The alerts, worst first."""
         return self.book.views(now)
 
-    def calm(self, run: RunState, heard: float | None, now: float) -> str:
+    def calm(self, run: RunState, heard: float | None, now: float, hint: str = "") -> str:
         """The sentence of the alert row when nothing is wrong.
 
         Args:
             heard: When the newest line came, Unix seconds.
+            hint: A sentence about the whole, said right after the verdict.
         """
         word = self.state[0]
         if word in ("waiting", "old", "failed"):
@@ -76,7 +84,11 @@ class IncidentDesk:
         started = run.first_time
         if started is not None and run.newest_time is not None and heard is not None:
             started += heard - run.newest_time  # the log's clock, or its zone, may be off
-        return self.book.calm(now, run.events.planned, started)
+        sentence = self.book.calm(now, run.events.planned, started)
+        if not hint or not sentence:
+            return sentence
+        verdict, _, rest = sentence.partition(" · ")
+        return " · ".join(part for part in (verdict, hint, rest) if part)
 
     def _place(self, incident: Incident) -> tuple[int | None, str]:
         if incident.source is None:
@@ -93,7 +105,7 @@ class IncidentDesk:
             if key not in front.open:
                 self._apply(replace(incident, end=now), now, False)
         for incident in list(front.open.values()):
-            self._apply(incident, now, present)
+            self._apply(self._named(front, incident), now, present)
         front.dirty.update(("alerts", "nodes", "spans", "events"))
 
     def _apply(self, incident: Incident, now: float, live: bool) -> None:
@@ -103,9 +115,33 @@ class IncidentDesk:
             self._open.pop(incident.key, None)
         self.book.apply(incident, now, live)
 
+    def _named(self, run: RunState, incident: Incident) -> Incident:
+        """A failure goes by the name of its probable cause, as in the list of errors."""
+        if self._catalogue is None or not is_failure(incident):
+            return incident
+        return blamed(incident, run.errors, self._catalogue)
+
+    def _blame(self, run: RunState, engine: Engine, now: float, judged: bool) -> None:
+        """The errors have changed: the failure may have a better name, and so may the run's state."""
+        if self._errors_at == (run, run.errors.revision):
+            return
+        self._errors_at = run, run.errors.revision
+        cause = cause_of(run.errors, engine.catalogue)
+        run.watch.pulse.blamed = (
+            None if cause is None or cause.over else ("" if cause.code in UNKNOWN else cause.code, cause.lead.node)
+        )
+        for key, incident in list(run.open.items()):
+            if not is_failure(incident):
+                continue
+            named = self._named(run, incident)
+            if judged and key in self._open and self._open[key] != named:
+                self._apply(named, now, False)
+            run.events.alert(key, _event(named), now)
+            run.dirty.update(("alerts", "events", "run", "nodes"))
+
     def _note_events(self, run: RunState, found: list[tuple[Incident, bool]], now: float) -> None:
         for incident, _ in found:
-            run.events.alert(incident.key, _event(incident), now)
+            run.events.alert(incident.key, _event(self._named(run, incident)), now)
             if incident.end is not None:
                 run.events.close(incident.key)
 

@@ -105,7 +105,8 @@ class Past:
         size = 1
         while -(-len(values) // size) > width:
             size *= 2
-        means = tuple(sum(part) / len(part) for i in range(0, len(values), size) if (part := values[i : i + size]))
+        parts = [values[i : i + size] for i in range(0, len(values), size)]
+        means = tuple(sum(part) / len(part) for part in parts)
         return means, tuple(starts[::size])
 
 
@@ -117,12 +118,12 @@ class NodeState:
         step, first_step, total_steps: Newest, first and announced last step. steps: How many it told of.
         own_s: Seconds a step without waiting for others, where the log tells, else the step time.
         heard: Arrival of its newest line, Unix seconds (file time for what was there at opening).
-        said: The newest time in its log.
+        began: The time of its first step; said: the newest time in its log. highest: Its highest step.
         reach: First step of an incident: the step times before it are kept.
     """
 
     __slots__ = (
-        "_last_pace", "_own", "_pace", "declared", "error_lines", "fatal_code", "first_step", "heard",
+        "_last_pace", "_own", "_pace", "began", "declared", "error_lines", "fatal_code", "first_step", "heard", "highest",
         "loss", "memory_mb", "name", "own_from_log", "own_s", "reach", "said", "sources", "step", "step_time", "steps",
         "telemetry", "temperature_c", "total_steps", "wait_s",
     )  # fmt: skip
@@ -143,6 +144,8 @@ class NodeState:
         self.temperature_c: float | None = None
         self.heard = 0.0
         self.said: float | None = None
+        self.began: float | None = None
+        self.highest: int | None = None
         self.telemetry = False
         self.fatal_code: str | None = None
         self.error_lines = 0
@@ -196,8 +199,12 @@ class NodeState:
                 self.step = step
                 self.steps += 1
                 self.fatal_code = None  # it went on
-                if self.first_step is None:
+                if self.first_step is None or step < self.first_step:
                     self.first_step = step
+                if self.highest is None or step > self.highest:
+                    self.highest = step
+                if self.began is None:
+                    self.began = record.time
         self._note_own(values, extra, fresh)
         return fresh
 

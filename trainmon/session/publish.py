@@ -42,6 +42,7 @@ class Publisher:
         self.hint = ""
         self.faults: list[Exception] = []
         self._due: dict[str, float] = {}
+        self._opened = engine.clock.now()
 
     def build(self) -> bool:
         """Make the next snapshot if something visible changed; True when it did."""
@@ -76,7 +77,7 @@ class Publisher:
             self._due[name] = ended + _REST * (ended - started)
             started = ended
         if "alerts" in done:
-            done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now)
+            done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now, self._hint(run))
         return self._adopt(done)
 
     # Each takes the run, Unix time and the sections that were made before it, and gives the section's new value.
@@ -148,8 +149,13 @@ class Publisher:
             history=engine.history,
             nodes=len(done.get("nodes", self.snapshot.nodes)),
             demo=self._demo,
-            hint=self.hint or view.different_runs(run, engine.files),
+            hint=self._hint(run),
+            opened=self._opened,
+            now=now,
         )
+
+    def _hint(self, run: RunState) -> str:
+        return self.hint or view.different_runs(run, self._engine.files)
 
     def _adopt(self, changes: dict[str, Any]) -> bool:
         old = self.snapshot

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from trainmon import units
+from trainmon.diagnosis.detector import place_without_step
 from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Incident, Record
+from trainmon.session.blame import is_failure
 from trainmon.session.errors import ErrorBook
 from trainmon.session.events import EventBook
 from trainmon.session.files import SourceFile
@@ -67,6 +69,8 @@ class RunState:
         self._last_steps: dict[int, int] = {}
         self._told: dict[int, dict[str, None]] = {}
         """By file: names of nodes that stand in its lines, two at most."""
+        self._ranked: set[int] = set()
+        """Files in which ranks tell of their steps."""
         self._file_times: dict[int, float] = {}
 
     # ------------------------------------------------------------ taking in
@@ -160,7 +164,10 @@ class RunState:
             return record.node, record.node != file.node
         if record.rank is not None:
             name = f"rank {record.rank}"
-            if (record.kind == "metrics" and "step" in record.values) or self.nodes.get(name) is not None:
+            if record.kind == "metrics" and "step" in record.values:
+                self._ranked.add(file.id)
+                return name, True
+            if file.id in self._ranked or self.nodes.get(name) is not None:
                 return name, True
         names = self._told.get(file.id)
         if names is not None and len(names) == 1:
@@ -202,8 +209,8 @@ class RunState:
         elif node.step is not None:
             x = node.step
         elif record.kind == "metrics" and "loss" in values and not self.nodes.stepping():
-            # A log without any steps: its records in their order.
-            x = self._ordinals[node.name] = self._ordinals.get(node.name, 0) + 1
+            # A log without any steps: whole epochs, else its records in their order.
+            x = self._ordinals[node.name] = place_without_step(values, self._ordinals.get(node.name, 0))
         else:
             return
         member = node.name if record.rank is None else f"{node.name}#{record.rank}"
@@ -371,6 +378,9 @@ class RunState:
             self.open[incident.key] = incident
         else:
             self.open.pop(incident.key, None)
+            if is_failure(incident) and any(not group.over for group in self.errors):
+                self.errors.went_on()
+                self.dirty.update(("errors", "nodes"))
             if incident.start_step is not None:
                 self.past.append(incident)
         self.found.append((incident, live))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 
 from trainmon.catalogue import Catalogue
 from trainmon.model import Incident
+from trainmon.session.blame import cause_of
 from trainmon.session.errors import UNKNOWN, ErrorGroup
 from trainmon.session.files import SourceFile
 from trainmon.session.nodes import NodeState
@@ -32,6 +34,9 @@ SPARK = 10
 _WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "node_silent": "silent"}
 _RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 _SILENT_MIN_S = 10.0
+_STEPS_TO_JUDGE = 10
+"""Steps that a node has told of before it is called another run."""
+_MANY_NODES = 64
 _GPU_NAMED = re.compile(r"\bGPU (\d{1,3})\b")
 
 
@@ -49,11 +54,12 @@ def listed_nodes(run: RunState, files: Mapping[int, SourceFile]) -> list[NodeSta
     if not stepping or run.separate:
         return nodes
     patterns = {pattern_of(node.name) for node in stepping}
+    spoken = {source for node in stepping for source in node.sources}
     return [
         node
         for node in nodes
         if node.step is not None
-        or node.fatal_code is not None
+        or (node.fatal_code is not None and (node.declared or not spoken.issuperset(node.sources)))
         or (node.declared and node.telemetry)
         or (pattern_of(node.name) in patterns and len(stepping) > 1)
     ]
@@ -80,8 +86,7 @@ def node_views(
     for alert in alerts:
         if alert.node:
             by_node.setdefault(alert.node, []).append(alert)
-    roles = role_words(run.errors, catalogue)
-    cause = next((group for group in run.errors if roles.get(group.key) == CAUSE), None)
+    cause = cause_of(run.errors, catalogue)
     views = [_node_view(node, by_node.get(node.name, ()), cause, state, now, middle, run) for node in listed]
     views += waiting
     views.sort(key=lambda view: (_RANK[view.health], natural(view.name)))
@@ -125,7 +130,7 @@ def _node_view(
     node.reach = begun
     if begun is not None and spark:
         # The bucket in which it began counts when most of it lies behind that step.
-        middles = [*((one + two) / 2 for one, two in zip(starts, starts[1:], strict=False)), math.inf]
+        middles = [*((one + two) / 2 for one, two in pairwise(starts)), math.inf]
         bad_from = next(i for i, x in enumerate(middles) if x >= begun)
     versus = None
     if middle and node.own_s is not None:
@@ -152,12 +157,12 @@ def _health(
     node: NodeState, alerts: Sequence[Incident], cause: ErrorGroup | None, state: StateWord, silent: float
 ) -> tuple[Health, str]:
     if node.fatal_code is not None:
-        if cause is not None and cause.first.node == node.name and node.fatal_code == cause.code:
+        if cause is not None and cause.lead.node == node.name:
             return "critical", "failed" if cause.code in UNKNOWN else cause.code
-        if cause is not None and cause.first.node != node.name:
+        if cause is not None and cause.lead.node != node.name:
             return "silent", "timed out" if "TIMEOUT" in node.fatal_code else "failed"
         return "critical", "failed"
-    if state == "failed" and cause is not None and cause.first.node == node.name:
+    if state == "failed" and cause is not None and cause.lead.node == node.name:
         return "critical", "failed" if cause.code in UNKNOWN else cause.code
     worst = min(alerts, key=lambda alert: alert.severity != "critical", default=None)
     if worst is not None and worst.severity != "info":
@@ -170,7 +175,7 @@ def _health(
         return "silent", f"silent {age_words(silent)}"
     if state == "finished":
         return "ok", "finished"
-    if node.step is None:
+    if node.step is None and node.loss is None:
         return "expected", "no step yet"
     return "ok", "ok"
 
@@ -206,7 +211,7 @@ def _error_view(group: ErrorGroup, role: str, catalogue: Catalogue, *, exact: bo
         role=role,
         lines=group.lines,
         where=group.where,
-        first=first.time,
+        first=first.at,
         place=place,
         source=first.source,
         line=first.line or None,
@@ -301,7 +306,8 @@ def history_share(files: Iterable[SourceFile]) -> tuple[int, int]:
 def name_of(run: RunState, files: Mapping[int, SourceFile]) -> str:
     """Model or job name, else what the files' names have in common."""
     labelled = run.labels.get("model_name") or run.labels.get("job_id")
-    return labelled or run_name([file.name for file in files.values()])
+    read = [file.name for file in files.values() if file.lines or file.read or file.tail]
+    return labelled or run_name(read)
 
 
 def different_runs(run: RunState, files: Mapping[int, SourceFile]) -> str:
@@ -311,18 +317,37 @@ def different_runs(run: RunState, files: Mapping[int, SourceFile]) -> str:
     if len(files) < 2:
         return ""
     totals: dict[int, str] = {}
-    lows: list[tuple[int, int]] = []
     for node in run.nodes:
         if node.total_steps is not None and node.sources:
             totals.setdefault(node.total_steps, node.name)
-        if node.first_step is not None and node.step is not None:
-            lows.append((node.first_step, node.step))
+    keep = "--separate keeps them apart"
     if len(totals) > 1:
         two = sorted(totals)[:2]
-        return (
-            f"the files look like different runs ({two[0]:,} and {two[1]:,} steps in all): --separate keeps them apart"
-        )
+        return f"the files look like different runs ({two[0]:,} and {two[1]:,} steps in all): {keep}"
+    apart = _never_together(run)
+    if apart is not None:
+        one, other = apart
+        return f"{one.name} and {other.name} look like different runs (no step in common): {keep}"
     return ""
+
+
+def _never_together(run: RunState) -> tuple[NodeState, NodeState] | None:
+    """Two nodes that made steps at the same time and share none, far apart by their own count; else None."""
+    nodes = [
+        node for node in run.nodes if node.steps >= _STEPS_TO_JUDGE and node.began is not None and node.said is not None
+    ]
+    if not 2 <= len(nodes) <= _MANY_NODES:
+        return None
+    nodes.sort(key=lambda node: node.first_step or 0)
+    for one, other in pairwise(nodes):
+        if one.highest is None or other.first_step is None or other.first_step <= one.highest:
+            continue
+        made = max(one.highest - (one.first_step or 0), 1)
+        both = min(one.said or 0.0, other.said or 0.0) - max(one.began or 0.0, other.began or 0.0)
+        whole = min((one.said or 0.0) - (one.began or 0.0), (other.said or 0.0) - (other.began or 0.0))
+        if other.first_step - one.highest > made and whole > 0.0 and both > 0.5 * whole:
+            return one, other
+    return None
 
 
 def run_view(
@@ -336,8 +361,17 @@ def run_view(
     nodes: int,
     demo: bool,
     hint: str,
+    opened: float | None = None,
+    now: float = 0.0,
 ) -> RunView:
-    """The status row."""
+    """The status row.
+
+    Args:
+        opened: When the session began, Unix seconds: how long it has waited is said as of `now`.
+    """
+    if state == "waiting" and opened is not None:
+        waited = max(0.0, now - opened)
+        note = f"{int(waited)} s" if waited < 60.0 else age_words(coarse(waited))
     return RunView(
         name=name_of(run, files),
         state=state,
@@ -351,7 +385,7 @@ def run_view(
         gpus=len(run.gpus),
         demo=demo,
         hint=hint,
-        started=run.first_time,
+        started=opened if state == "waiting" else run.first_time,
     )
 
 

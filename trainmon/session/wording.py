@@ -134,7 +134,9 @@ def number(value: object) -> float | None:
 
 CHECKPOINT_BEGINS = re.compile(r"\b(?:saving|start(?:ing|ed)? (?:to )?sav|begin(?:ning)? (?:to )?sav)", re.IGNORECASE)
 """A message about a checkpoint that is not there yet."""
-_TOOK = re.compile(r"\b(?:in|took|after|time:?)\s+(\d+(?:\.\d+)?)\s?(ms|s|sec(?:onds?)?|min(?:utes?)?)\b", re.IGNORECASE)
+_TOOK = re.compile(
+    r"\b(?:in|took|after|time:?)\s+(\d+(?:\.\d+)?)\s?(ms|s|sec(?:onds?)?|min(?:utes?)?)\b", re.IGNORECASE
+)
 _CHECKPOINT_STEP = re.compile(r"(?:step|iter|iteration|checkpoint)s?[-_ =:]{0,2}0*(\d{1,15})\b", re.IGNORECASE)
 
 
