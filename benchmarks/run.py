@@ -63,9 +63,23 @@ def live(trainmon: str) -> list[Row]:
                 out.append((f"{what}: lag p50", f"{r['lag_p50_ms']:.0f} ms", f"≤ {p50} ms" if ours else "", met))
             met = r["lag_p99_ms"] <= p99 if ours else None
             out.append((f"{what}: lag p99", f"{r['lag_p99_ms']:.0f} ms", f"≤ {p99} ms" if ours else "", met))
-            out.append((f"{what}: CPU", f"{r['cpu_pct']:.1f} %", f"≤ {cpu} %" if ours else "", r["cpu_pct"] <= cpu if ours else None))
+            out.append(
+                (
+                    f"{what}: CPU",
+                    f"{r['cpu_pct']:.1f} %",
+                    f"≤ {cpu} %" if ours else "",
+                    r["cpu_pct"] <= cpu if ours else None,
+                )
+            )
             if rss:
-                out.append((f"{what}: RSS", f"{r['rss_peak_mb']:.0f} MB", f"≤ {rss} MB" if ours else "", r["rss_peak_mb"] <= rss if ours else None))
+                out.append(
+                    (
+                        f"{what}: RSS",
+                        f"{r['rss_peak_mb']:.0f} MB",
+                        f"≤ {rss} MB" if ours else "",
+                        r["rss_peak_mb"] <= rss if ours else None,
+                    )
+                )
     return out
 
 
@@ -77,7 +91,18 @@ def idle(trainmon: str) -> list[Row]:
     for files, cpu in ((64, 1.0), (1000, 2.0)):
         folder = Path(os.environ.get("PERF_WORK", "/tmp/perf/work")) / f"idle{files}"
         shutil.rmtree(folder, ignore_errors=True)
-        gen = [sys.executable, str(HERE / "gen_logs.py"), "live", str(folder), "--files", str(files), "--rate", "0", "--start-lines", "50"]
+        gen = [
+            sys.executable,
+            str(HERE / "gen_logs.py"),
+            "live",
+            str(folder),
+            "--files",
+            str(files),
+            "--rate",
+            "0",
+            "--start-lines",
+            "50",
+        ]
         subprocess.run(gen, check=True)
         session = Session([trainmon, "tail", *(str(p) for p in sorted(folder.glob("*.log")))])
         while session.now() < 15:
@@ -94,14 +119,22 @@ def idle(trainmon: str) -> list[Row]:
 
 
 def terminal_bytes(trainmon: str) -> list[Row]:
-    rows = bench("bench_live", "--trainmon", trainmon, "--peers", "trainmon", "--combos", "1:1", "8:8", "--seconds", "20")
+    rows = bench(
+        "bench_live", "--trainmon", trainmon, "--peers", "trainmon", "--combos", "1:1", "8:8", "--seconds", "20"
+    )
     return [
-        (f"a step a second, {r['files']} file(s), 160×45: to the terminal", f"{r['kb_s']:.2f} KB/s", "≤ 4 KB/s", r["kb_s"] <= 4) for r in rows
+        (
+            f"a step a second, {r['files']} file(s), 160×45: to the terminal",
+            f"{r['kb_s']:.2f} KB/s",
+            "≤ 4 KB/s",
+            r["kb_s"] <= 4,
+        )
+        for r in rows
     ]
 
 
 def help_ratio(trainmon: str, runs: int = 15) -> list[Row]:
-    python = str(Path(trainmon).resolve().parent / "python") if (Path(trainmon).parent / "python").exists() else sys.executable
+    python = sys.executable
     python = str(Path(trainmon).parent / "python") if (Path(trainmon).parent / "python").exists() else python
     ours, bare = [], []
     for _ in range(runs):
@@ -110,7 +143,14 @@ def help_ratio(trainmon: str, runs: int = 15) -> list[Row]:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             into.append(time.perf_counter() - start)
     ratio = med(ours) / med(bare)
-    return [("`--help` against `python -c pass`", f"{ratio:.1f} ({1000 * med(ours):.0f} / {1000 * med(bare):.0f} ms)", "≤ 4", ratio <= 4)]
+    return [
+        (
+            "`--help` against `python -c pass`",
+            f"{ratio:.1f} ({1000 * med(ours):.0f} / {1000 * med(bare):.0f} ms)",
+            "≤ 4",
+            ratio <= 4,
+        )
+    ]
 
 
 PARTS = {"open": opening, "live": live, "idle": idle, "bytes": terminal_bytes, "help": help_ratio}

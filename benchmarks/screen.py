@@ -3,19 +3,22 @@
 pyte is the reference (`python screen.py --check rec.raw` compares both), but it handles ~0.3 MB/s; this one is
 tens of times faster, so that emulating does not disturb what is measured.
 """
+
 import codecs
 import re
 import sys
 import unicodedata
 
 TOK = re.compile(
-    r"([^\x00-\x1f\x7f]+)"                                   # 1 text
-    r"|\x1b\[([0-9;:?<>=!]*)([ -/]*)([@-~])"                 # 2,3,4 CSI
-    r"|(\x1b\][^\x07\x1b]*(?:\x07|\x1b\\))"                  # 5 OSC
-    r"|(\x1b[PX^_].*?\x1b\\)"                                # 6 DCS and so on
-    r"|\x1b([()*+\-./%#])(.)"                                # 7,8 charset
-    r"|\x1b([^\[\]PX^_()*+\-./%#])"                          # 9 ESC x
-    r"|([\x00-\x1a\x1c-\x1f\x7f])", re.DOTALL)                    # 10 control
+    r"([^\x00-\x1f\x7f]+)"  # 1 text
+    r"|\x1b\[([0-9;:?<>=!]*)([ -/]*)([@-~])"  # 2,3,4 CSI
+    r"|(\x1b\][^\x07\x1b]*(?:\x07|\x1b\\))"  # 5 OSC
+    r"|(\x1b[PX^_].*?\x1b\\)"  # 6 DCS and so on
+    r"|\x1b([()*+\-./%#])(.)"  # 7,8 charset
+    r"|\x1b([^\[\]PX^_()*+\-./%#])"  # 9 ESC x
+    r"|([\x00-\x1a\x1c-\x1f\x7f])",
+    re.DOTALL,
+)  # 10 control
 
 
 def width(text):
@@ -27,8 +30,8 @@ class Screen:
         self.rows, self.cols = rows, cols
         self.dec = codecs.getincrementaldecoder("utf-8")("replace")
         self.hold = ""
-        self.modes = {}          # private modes set or reset by the program
-        self.kitty = 0           # pushed keyboard modes
+        self.modes = {}  # private modes set or reset by the program
+        self.kitty = 0  # pushed keyboard modes
         self.saved = (0, 0)
         self.clear()
         self.y = self.x = 0
@@ -94,7 +97,7 @@ class Screen:
                         out += c if cw == 1 else c + "\x00" if cw == 2 else ""
                     now = out
             line = self.lines[self.y]
-            self.lines[self.y] = line[:self.x] + now + line[self.x + w:]
+            self.lines[self.y] = line[: self.x] + now + line[self.x + w :]
             self.x += w
 
     def scroll(self, n, top=None):
@@ -102,8 +105,8 @@ class Screen:
         span = self.bot - top + 1
         n = max(-span, min(span, n))
         blank = [" " * self.cols] * abs(n)
-        reg = self.lines[top:self.bot + 1]
-        self.lines[top:self.bot + 1] = reg[n:] + blank if n > 0 else blank + reg[:n or None]
+        reg = self.lines[top : self.bot + 1]
+        self.lines[top : self.bot + 1] = reg[n:] + blank if n > 0 else blank + reg[: n or None]
 
     def index(self):
         if self.y == self.bot:
@@ -186,28 +189,28 @@ class Screen:
             if k == 0:
                 L[y] = L[y][:x] + " " * (self.cols - x)
             elif k == 1:
-                L[y] = " " * (x + 1) + L[y][x + 1:]
+                L[y] = " " * (x + 1) + L[y][x + 1 :]
             else:
                 L[y] = " " * self.cols
         elif c == "J":
             k = a[0] if a else 0
             if k == 0:
                 L[y] = L[y][:x] + " " * (self.cols - x)
-                L[y + 1:] = [" " * self.cols] * (self.rows - y - 1)
+                L[y + 1 :] = [" " * self.cols] * (self.rows - y - 1)
             elif k == 1:
                 L[:y] = [" " * self.cols] * y
-                L[y] = " " * (x + 1) + L[y][x + 1:]
+                L[y] = " " * (x + 1) + L[y][x + 1 :]
             else:
                 self.clear()
         elif c == "X":
             n = min(n, self.cols - x)
-            L[y] = L[y][:x] + " " * n + L[y][x + n:]
+            L[y] = L[y][:x] + " " * n + L[y][x + n :]
         elif c == "P":
             n = min(n, self.cols - x)
-            L[y] = L[y][:x] + L[y][x + n:] + " " * n
+            L[y] = L[y][:x] + L[y][x + n :] + " " * n
         elif c == "@":
             n = min(n, self.cols - x)
-            L[y] = (L[y][:x] + " " * n + L[y][x:])[:self.cols]
+            L[y] = (L[y][:x] + " " * n + L[y][x:])[: self.cols]
         elif c == "L" and self.top <= y <= self.bot:
             self.scroll(-n, y)
         elif c == "M" and self.top <= y <= self.bot:
@@ -239,7 +242,9 @@ class Screen:
 
 if __name__ == "__main__":
     import time
-    data = open(sys.argv[2], "rb").read()
+
+    with open(sys.argv[2], "rb") as f:
+        data = f.read()
     rows, cols = (int(v) for v in (sys.argv[3:5] or (45, 160)))
     t = time.perf_counter()
     s = Screen(rows, cols)
@@ -248,13 +253,17 @@ if __name__ == "__main__":
     print(f"screen.py {len(data) / t1 / 1e6:.2f} MB/s")
     if sys.argv[1] == "--check":
         import pyte
+
         t = time.perf_counter()
         p = pyte.Screen(cols, rows)
         pyte.ByteStream(p).feed(data)
         t2 = time.perf_counter() - t
         print(f"pyte      {len(data) / t2 / 1e6:.2f} MB/s")
-        diff = [(i, a.replace("\x00", "").rstrip(), b.rstrip()) for i, (a, b) in enumerate(zip(s.lines, p.display))
-                if a.replace("\x00", "").rstrip() != b.rstrip()]
+        diff = [
+            (i, a.replace("\x00", "").rstrip(), b.rstrip())
+            for i, (a, b) in enumerate(zip(s.lines, p.display, strict=False))
+            if a.replace("\x00", "").rstrip() != b.rstrip()
+        ]
         print("rows that differ:", len(diff))
         for d in diff[:5]:
             print(d)
