@@ -149,25 +149,18 @@ def _files() -> Iterator[Finding]:
 
 
 def _nvml() -> Iterator[Finding]:
-    import glob
+    from collections import Counter
 
-    if any(glob.glob(f"{place}/libnvidia-ml.so*") for place in _library_folders()):
-        yield Finding("ok", "NVML", "the driver's library is here; this version shows the figures that the logs carry")
+    from trainmon.telemetry.probe import probe
+
+    report = probe()
+    if report.word == "no driver":
+        yield Finding("ok", "NVML", f"{report.sentence}: GPU figures come from the logs, where they have them")
+    elif report.word == "ok":
+        names = ", ".join(f"{count} × {name}" for name, count in Counter(report.gpus).items()) or "no GPU"
+        yield Finding("ok", "NVML", f"driver {report.driver}, {names}; this version shows the figures that the logs carry")
     else:
-        yield Finding("ok", "NVML", "no NVIDIA driver here: GPU figures come from the logs, where they have them")
-
-
-def _library_folders() -> list[str]:
-    multi = f"{platform.machine()}-linux-gnu"
-    fixed = [
-        "/usr/lib64",
-        "/usr/lib",
-        f"/usr/lib/{multi}",
-        "/usr/local/nvidia/lib64",
-        "/run/opengl-driver/lib",
-        "/usr/lib/wsl/lib",
-    ]
-    return [folder for folder in [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *fixed] if folder]
+        yield Finding("warning", "NVML", report.sentence)
 
 
 def _configuration(path: Path | None) -> Iterator[Finding]:

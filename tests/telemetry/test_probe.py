@@ -1,0 +1,82 @@
+"""NVML through the real ctypes path, against a stand-in library that is built here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainmon.telemetry.probe import probe
+
+NVML = Path(__file__).parents[1] / "nvml"
+needs_cc = [
+    pytest.mark.needs_cc,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs_cc: no C compiler for the NVML stand-in"),
+]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nvml")
+    target = folder / "libnvidia-ml.so.1"
+    flags = ["-O1", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
+    subprocess.run(["cc", *flags, "-o", str(target), str(NVML / "fake_nvml.c"), "-lm"], check=True)
+    return folder
+
+
+@pytest.fixture
+def scenario(library: Path, monkeypatch: pytest.MonkeyPatch):
+    def choose(name: str) -> None:
+        monkeypatch.setenv("LD_LIBRARY_PATH", f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+        monkeypatch.setenv("FAKE_NVML_SCENARIO", str(NVML / "scenarios" / f"{name}.scn"))
+
+    return choose
+
+
+class TestWithADriver:
+    pytestmark = needs_cc
+
+    def test_eight_gpus_and_the_driver_are_named(self, scenario) -> None:
+        scenario("h100x8-healthy")
+        report = probe()
+        assert report.word == "ok"
+        assert len(report.gpus) == 8 and all("H100" in name for name in report.gpus)
+        assert report.driver and report.driver in report.sentence
+
+    @pytest.mark.parametrize(
+        ("name", "says"),
+        [("driver-mismatch", "reboot"), ("driver-not-loaded", "modprobe"), ("no-permission", "may not ask")],
+    )
+    def test_a_driver_that_refuses_gets_a_sentence_that_helps(self, scenario, name: str, says: str) -> None:
+        scenario(name)
+        report = probe()
+        assert report.word == "refused" and says in report.sentence
+
+    def test_no_gpu_is_said(self, scenario) -> None:
+        scenario("zero-gpus")
+        report = probe()
+        assert report.word == "ok" and report.gpus == () and "0 GPUs" in report.sentence
+
+    def test_a_driver_that_hangs_is_given_up(self, scenario, monkeypatch) -> None:
+        scenario("hung-driver")
+        monkeypatch.setenv("FAKE_NVML_NOW", "6")
+        assert probe(timeout_s=1.0).word == "hangs"
+
+    def test_doctor_shows_it(self, scenario) -> None:
+        from trainmon.commands.doctor import findings
+
+        scenario("geforce-4090x2")
+        found = [f for f in findings(None) if f.subject == "NVML"]
+        assert len(found) == 1 and "2 × " in found[0].text and "4090" in found[0].text
+
+
+def test_without_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nonexistent")
+    report = probe()
+    if report.word == "ok":
+        assert report.driver  # a machine that really has one
+    else:
+        assert report.word == "no driver" and "libnvidia-ml" in report.sentence

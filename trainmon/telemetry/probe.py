@@ -1,0 +1,91 @@
+"""What NVML says of this machine, asked once, by a child process that may be given up.
+
+A driver that hangs never returns from its first call, in whatever thread; so `probe` starts `python -m
+trainmon.telemetry.probe`, reads one JSON line from it and kills it after the time-out.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+TIMEOUT_S = 5.0
+"""`nvmlInit` takes up to about a second on a machine of eight GPUs without persistence mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlReport:
+    """The answer.
+
+    Attributes:
+        word: "ok", "no driver", "refused" or "hangs".
+        sentence: The answer in words, for a person.
+        driver: Version of the driver; empty when it did not say.
+        gpus: Names of the GPUs in NVML's order.
+    """
+
+    word: str
+    sentence: str
+    driver: str = ""
+    gpus: tuple[str, ...] = ()
+
+
+_ERRORS = {
+    "NVMLError_LibraryNotFound": ("no driver", "no NVIDIA driver here (libnvidia-ml.so.1 not found)"),
+    "NVMLError_DriverNotLoaded": ("refused", "the NVIDIA driver is installed but not loaded: modprobe nvidia"),
+    "NVMLError_LibRmVersionMismatch": ("refused", "driver and library differ in version: reboot, or reload the driver"),
+    "NVMLError_NoPermission": ("refused", "this user may not ask the NVIDIA driver: look at /dev/nvidia*"),
+}
+"""What the usual errors of `nvmlInit` mean (names of nvidia-ml-py's exception classes)."""
+
+
+def probe(timeout_s: float = TIMEOUT_S) -> NvmlReport:
+    """Ask NVML which driver and GPUs there are.
+
+    Args:
+        timeout_s: Seconds until the driver counts as hung; the child is killed then.
+    """
+    command = [sys.executable, "-m", "trainmon.telemetry.probe"]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        out, _ = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        # Not waited for: a process that is stuck inside the driver may not even die.
+        child.kill()
+        return NvmlReport("hangs", f"the NVIDIA driver does not answer within {timeout_s:g} s: see `dmesg` for Xid lines")
+    try:
+        word, sentence, driver, gpus = json.loads(out)
+    except ValueError:
+        return NvmlReport("refused", f"asking the NVIDIA driver ended with exit code {child.returncode}")
+    return NvmlReport(word, sentence, driver, tuple(gpus))
+
+
+def _ask() -> tuple[str, str, str, list[str]]:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        name = type(error).__name__
+        word, sentence = _ERRORS.get(name, ("refused", f"the NVIDIA driver refuses: {error}"))
+        return word, sentence, "", []
+    driver = _text(pynvml.nvmlSystemGetDriverVersion())
+    gpus = [_name(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+    return "ok", f"driver {driver}, {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", driver, gpus
+
+
+def _name(pynvml: object, index: int) -> str:
+    try:
+        return _text(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index)))  # type: ignore[attr-defined]
+    except Exception as error:  # one sick GPU must not hide the others
+        return f"GPU {index}: {error}"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+if __name__ == "__main__":
+    print(json.dumps(_ask()))
