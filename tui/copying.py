@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import Any
 
-from trainmon.snapshot import AlertView, ErrorView, EventView, NodeView
+from trainmon.snapshot import AlertView, ChartView, ErrorView, EventView, NodeView
 
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -56,6 +56,10 @@ def text_of(entry: Any) -> tuple[str, str]:
         if entry.loss is not None:
             parts.append(f"loss {entry.loss:g}")
         return entry.name, " ".join(parts)
+    if isinstance(entry, ChartView):
+        from trainmon.widgets.text_plot import text_plot
+
+        return f"chart of {entry.title}", "\n".join(text_plot(entry))
     if dataclasses.is_dataclass(entry):
         pairs = ((field.name, getattr(entry, field.name)) for field in dataclasses.fields(entry))
         return type(entry).__name__, " ".join(f"{name}={value}" for name, value in pairs if value not in (None, "", ()))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from trainmon import units
 from trainmon.snapshot import ChartView, Span
-from trainmon.widgets.braille import draw_series
-from trainmon.widgets.paint import Instrument, Pen, Row, cut
+from trainmon.widgets.braille import STROKES, draw_series
+from trainmon.widgets.paint import Instrument, Pen, Row, cut, width_of
 from trainmon.widgets.paint import Span as Text
-from trainmon.widgets.parts import heading, trend
+from trainmon.widgets.parts import heading, spans_width, trend
 from trainmon.widgets.scale import Scale, fit_scale, tick_labels, x_ticks
 
 _SHORT = {"learning rate": "lr"}
@@ -18,8 +18,10 @@ _WIDE = 70
 """From this width on headings carry note and meta."""
 
 
-def chart_value(key: str, value: float | None) -> str:
-    """The value of a chart's heading in the form of its metric."""
+def chart_value(key: str, value: float | None, unit: str = "") -> str:
+    """The value of a chart's heading in the form of its unit, or of its metric where the unit is not known."""
+    if unit:
+        return units.format_value(unit, value)
     if key == "learning_rate" or key.endswith("_lr"):
         return units.learning_rate(value)
     if key == "loss" or key.endswith("loss"):
@@ -36,12 +38,12 @@ def chart_heading(chart: ChartView, width: int, *, focused: bool = False) -> Row
     wide = width >= _WIDE
     title = chart.title if width >= 60 else _SHORT.get(chart.title, chart.title)
     fields: list[list[Text]] = []
-    value = chart_value(chart.key, chart.value)
+    value = chart_value(chart.key, chart.value, chart.unit)
     odd = chart.value is not None and not math.isfinite(chart.value)
     number: list[Text] = [(value, "critical+bold" if odd else "strong")] if chart.value is not None else []
     change: list[Text] = []
     if chart.change is not None and math.isfinite(chart.change) and chart.key != "learning_rate":
-        size = chart_value(chart.key, abs(chart.change))
+        size = chart_value(chart.key, abs(chart.change), chart.unit)
         if size.strip("0. ") or chart.change:
             change = trend(chart.change, size, "muted")
             if wide and chart.change_steps:
@@ -59,7 +61,11 @@ def chart_heading(chart: ChartView, width: int, *, focused: bool = False) -> Row
         fields.append([(chart.note, "muted")])
     meta = ""
     if wide and any(high > low for low, high in zip(chart.points.lo, chart.points.hi, strict=False)):
-        meta = "min–max and mean per column"
+        meta = chart.band or "min–max and mean per column"
+        used = width_of(title) + sum(2 + spans_width(field) for field in fields if field)
+        if chart.note and used + 4 + width_of(meta) > width - 2:
+            # What the run does comes before how it is drawn.
+            meta = ""
     return heading(width, title, fields, meta, focused=focused)
 
 
@@ -143,7 +149,8 @@ def _curve(pens: list[Pen], chart: ChartView, scale: Scale, left: int, columns: 
         for column in range(left, left + columns):
             dots = canvas.dots[at]
             if dots:
-                chars[column] = chr(0x2800 + dots)
+                # Beside the line its band gives way, or both would be one broad stroke.
+                chars[column] = chr(0x2800 + (dots & STROKES[canvas.own[at]] if canvas.line[at] else dots))
                 tokens[column] = line if canvas.line[at] else band
             at += 1
 
@@ -168,7 +175,7 @@ def _cut_off(pen: Pen, chart: ChartView, scale: Scale, left: int, columns: int) 
     ):
         best = (first_value, first_x)
     value, step = best
-    text = f"{_short_value(chart.key, value)} at step {units.count(step)}"
+    text = f"{_short_value(chart, value)} at step {units.count(step)}"
     size = len(text) + 2
     start = left + scale.column(step, columns)
     busy = [index for index in range(start, left + columns) if "\u2800" < pen.chars[index] <= "\u28ff"]
@@ -188,10 +195,10 @@ def _cut_off(pen: Pen, chart: ChartView, scale: Scale, left: int, columns: int) 
         pen.put(at + 1, " " + text, "muted")
 
 
-def _short_value(key: str, value: float) -> str:
-    if key.endswith("loss") and abs(value) < 100:
+def _short_value(chart: ChartView, value: float) -> str:
+    if chart.key.endswith("loss") and abs(value) < 100:
         return f"{value:.2f}"
-    return chart_value(key, value)
+    return chart_value(chart.key, value, chart.unit)
 
 
 def _place(span: Span, scale: Scale, columns: int, newest: float) -> tuple[int, int, str] | None:
@@ -249,6 +256,11 @@ class Chart(Instrument, can_focus=True):
         self._chart = ChartView("", "")
         self._spans: Sequence[Span] = ()
         self._scale: Scale | None = None
+
+    @property
+    def current(self) -> ChartView:
+        """What is drawn, for copying."""
+        return self._chart
 
     def show(self, chart: ChartView, spans: Sequence[Span] = ()) -> None:
         """Shows a metric and the incidents on its axis."""
