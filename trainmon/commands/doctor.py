@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 def findings(config: Path | None = None) -> Iterator[Finding]:
     """Run every check, one after the other; a check that breaks is itself a finding."""
     checks: list[Callable[[], Iterator[Finding]]] = [
-        _python, _packages, _terminal, _colours, _size, _encoding, _files, _nvml,
+        _python, _packages, _host, _terminal, _colours, _size, _encoding, _files, _nvml,
         lambda: _configuration(config), _state,
     ]  # fmt: skip
     for check in checks:
@@ -63,6 +63,17 @@ def findings(config: Path | None = None) -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     yield Finding("ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _host() -> Iterator[Finding]:
+    from trainmon.telemetry.host import host_summary
+    from trainmon.units import memory_text
+
+    host = host_summary(os.getcwd())
+    text = f"{host.cores} cores, {memory_text(host.memory_available_mb)} of {memory_text(host.memory_total_mb)} memory free"
+    if host.disk_free_mb is not None:
+        text += f", {memory_text(host.disk_free_mb)} free on this folder's disk"
+    yield Finding("ok", "host", text)
 
 
 def _packages() -> Iterator[Finding]:
@@ -158,7 +169,9 @@ def _nvml() -> Iterator[Finding]:
         yield Finding("ok", "NVML", f"{report.sentence}: GPU figures come from the logs, where they have them")
     elif report.word == "ok":
         names = ", ".join(f"{count} × {name}" for name, count in Counter(report.gpus).items()) or "no GPU"
-        yield Finding("ok", "NVML", f"driver {report.driver}, {names}; this version shows the figures that the logs carry")
+        yield Finding(
+            "ok", "NVML", f"driver {report.driver}, {names}; this version shows the figures that the logs carry"
+        )
     else:
         yield Finding("warning", "NVML", report.sentence)
 

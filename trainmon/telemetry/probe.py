@@ -54,7 +54,9 @@ def probe(timeout_s: float = TIMEOUT_S) -> NvmlReport:
     except subprocess.TimeoutExpired:
         # Not waited for: a process that is stuck inside the driver may not even die.
         child.kill()
-        return NvmlReport("hangs", f"the NVIDIA driver does not answer within {timeout_s:g} s: see `dmesg` for Xid lines")
+        return NvmlReport(
+            "hangs", f"the NVIDIA driver does not answer within {timeout_s:g} s: see `dmesg` for Xid lines"
+        )
     try:
         word, sentence, driver, gpus = json.loads(out)
     except ValueError:
