@@ -70,7 +70,8 @@ def _host() -> Iterator[Finding]:
     from trainmon.units import memory_text
 
     host = host_summary(os.getcwd())
-    text = f"{host.cores} cores, {memory_text(host.memory_available_mb)} of {memory_text(host.memory_total_mb)} memory free"
+    free, total = memory_text(host.memory_available_mb), memory_text(host.memory_total_mb)
+    text = f"{host.cores} cores, {free} of {total} memory free"
     if host.disk_free_mb is not None:
         text += f", {memory_text(host.disk_free_mb)} free on this folder's disk"
     yield Finding("ok", "host", text)

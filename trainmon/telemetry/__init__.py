@@ -1,1 +1,1 @@
-"""The only users of NVML and psutil. NVML is asked in a process of its own: a ctypes call cannot be given a deadline."""
+"""The only users of NVML and psutil. NVML runs in a process of its own: its calls cannot be given a deadline."""
