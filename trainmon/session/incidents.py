@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ class IncidentDesk:
         self._open: dict[str, Incident] = {}
         self._past_read = False
         self._version = 0
+        self._change_at = math.inf
         self._shown: RunState | None = None
         self._catalogue: Catalogue | None = None
         self._errors_at: tuple[object, int] | None = None
@@ -60,9 +62,11 @@ class IncidentDesk:
             for incident, live in found:
                 self._apply(self._named(front, incident), now, live)
         self._blame(front, engine, now, judged)
-        if self.book.next_change(now) is not None or self.book.version != self._version:
+        if self.book.version != self._version or not now < self._change_at:
             self._version = self.book.version
             front.dirty.add("alerts")
+        left = self.book.next_change(now)
+        self._change_at = math.inf if left is None else now + left
         before, self.state = self.state, front.watch.look(now)
         if self.state != before:
             front.dirty.update(("run", "nodes", "alerts"))

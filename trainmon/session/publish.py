@@ -16,9 +16,13 @@ from trainmon.snapshot import SECTIONS, LogLine, Snapshot
 _MAX_ALERTS = 100
 _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts", "nodes")))
 """Sections in the order in which they are made: some need those before them."""
-
-
-_REST = 25.0
+_QUICK = frozenset({"alerts", "run", "last", "tail", "counts"})
+"""Sections that wait for no other ones."""
+_CALM = frozenset({"nodes", "charts", "spans", "metrics", "gpus", "sources"})
+_CALM_S = 0.5
+"""So long the sections above rest, unless an alert has changed: nobody reads faster."""
+_HEAVY_S = 0.004
+_REST = 40.0
 """A section rests for so many times as long as it took to make: thousand nodes must not cost a core."""
 
 
@@ -41,31 +45,51 @@ class Publisher:
         self.selected: str | None = None
         self.hint = ""
         self.faults: list[Exception] = []
+        self.more = False
+        """Sections that take long are due: call `build` again."""
         self._due: dict[str, float] = {}
+        self._took: dict[str, float] = {}
+        self._first: float | None = None
         self._opened = engine.clock.now()
 
-    def build(self) -> bool:
-        """Make the next snapshot if something visible changed; True when it did."""
+    def build(self, *, at_once: bool = False) -> bool:
+        """Make the next snapshot if something visible changed; True when it did.
+
+        The newest line does not wait for sections that take long: when those are due, too, `more` is set, and the
+        next call makes them.
+
+        Args:
+            at_once: Let no section rest or wait (tests, replay).
+        """
         engine = self._engine
         run = engine.front
+        self.more = False
         dirty, run.dirty = run.dirty, set()
         if run is not self._front:
             self._front = run
+            self._due.clear()
             dirty = set(SECTIONS)
         if not dirty:
             return False
         if "alerts" in dirty:
-            dirty |= {"nodes", "gpus", "spans", "metrics"}
+            dirty |= {"nodes", "gpus", "spans", "metrics", "charts"}
         if "nodes" in dirty:
             dirty.add("run")
         now = engine.clock.now()
         started = engine.clock.monotonic()
-        news = "alerts" in dirty
+        if self._first is None:
+            self._first = started
+        # In the first moments everything that is new is news.
+        calm = 0.0 if at_once or started - self._first < _CALM_S else _CALM_S
+        heavy = sum(took for name, took in self._took.items() if name in dirty and started >= self._due.get(name, 0.0))
+        quick = not at_once and heavy > _HEAVY_S and not _QUICK.isdisjoint(dirty)
         done: dict[str, Any] = {}
+        news = at_once
         for name in _ORDER:
             if name not in dirty:
                 continue
-            if started < self._due.get(name, 0.0) and not news:
+            if not news and (started < self._due.get(name, 0.0) or (quick and name not in _QUICK)):
+                self.more = self.more or started >= self._due.get(name, 0.0)
                 run.dirty.add(name)
                 continue
             try:
@@ -74,8 +98,13 @@ class Publisher:
                 # The other sections go on; the session tells of it.
                 self.faults.append(fault)
             ended = engine.clock.monotonic()
-            self._due[name] = ended + _REST * (ended - started)
+            took = ended - started
+            self._due[name] = ended + max(_REST * took, calm if name in _CALM else 0.0)
+            if name not in _QUICK:
+                self._took[name] = took
             started = ended
+            if name == "alerts" and done.get(name) != self.snapshot.alerts:
+                news = True
         if "alerts" in done:
             done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now, self._hint(run))
         return self._adopt(done)

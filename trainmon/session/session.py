@@ -176,7 +176,7 @@ class Session:
         self._guard(lambda: self._engine.work(lambda: False, force=True))
         self._run_commands()
         self._tick(self.clock.monotonic())
-        self._publish(self.clock.monotonic())
+        self._publish(self.clock.monotonic(), at_once=True)
         return self.snapshot
 
     def step(self, timeout: float = 0.0) -> None:
@@ -221,14 +221,19 @@ class Session:
         self._last_tick = now
         self._guard(lambda: self._engine.tick(self.clock.now()))
 
-    def _publish(self, now: float) -> None:
+    def _publish(self, now: float, *, at_once: bool = False) -> None:
         self._last_publish = now
         self._guard(self._settle)
+        self._build(at_once)
+        if self._publisher.more:
+            self._build(at_once)
+
+    def _build(self, at_once: bool) -> None:
         fresh = False
 
         def build() -> None:
             nonlocal fresh
-            fresh = self._publisher.build()
+            fresh = self._publisher.build(at_once=at_once)
 
         self._guard(build)
         while self._publisher.faults:
