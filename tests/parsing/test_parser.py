@@ -64,6 +64,22 @@ def test_a_line_of_ten_megabytes():
     assert parser.long_lines == 1
 
 
+def test_a_first_line_of_ten_megabytes_is_no_silence():
+    parser = FileParser("a.log")
+    data = b'{"step": 1, "loss": 2.0, "x": "' + b"y" * 3_000_000 + b'"}\n'
+    for at in range(0, len(data), 262_144):
+        out = parser.feed(data[at : at + 262_144], at)
+    assert [(r.kind, r.reason, r.line) for r in out] == [("quarantine", "longer than 1 MiB", 1)]
+    assert parser.last_line.startswith('{"step": 1')
+
+
+def test_the_last_line_is_shown_from_its_start():
+    parser = FileParser("a.log")
+    long = b'{"step": 2, ' + b", ".join(b'"m%d": 1.0' % i for i in range(2000)) + b"}"
+    parser.feed(GOOD + long + b"\n", 0)
+    assert parser.last_line.startswith('{"step": 2, "m0"')
+
+
 def test_half_lines_wait(parse):
     parser = FileParser("a.log")
     assert parser.feed(GOOD[:10], 0) == []

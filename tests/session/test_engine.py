@@ -236,6 +236,12 @@ def test_errors_are_grouped_with_their_first_place(session: Session) -> None:
     assert "cannot read shard 0" in error.raw and error.node == "worker-3"
 
 
+def test_every_line_that_says_error_is_counted_whatever_their_number(session: Session) -> None:
+    words = ("".join(chr(97 + int(digit)) for digit in str(number)) for number in range(1000))
+    shot = session.pump(whole(3, b"".join(b"2025-11-30 10:00:00 ERROR odd %s\n" % word.encode() for word in words)))
+    assert sum(error.lines for error in shot.errors) == 1000
+
+
 def test_a_source_that_is_not_there_is_a_sentence(session: Session) -> None:
     shot = session.pump([SourceState("x.log", None, "no file yet", "shown as soon as it appears")])
     assert shot.sources[0].word == "no file yet" and shot.sources[0].id is None and shot.run.state == "waiting"

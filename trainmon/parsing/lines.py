@@ -164,7 +164,7 @@ class LineReader:
             if data[1:2] == b"'":
                 if self._dictionary(text, None, ""):
                     return
-            elif self._json_seen and data[1:2] in (b'"', b" ", b""):
+            elif (self._json_seen or len(data) >= LIMIT) and data[1:2] in (b'"', b" ", b""):
                 reason = "longer than 1 MiB" if len(data) >= LIMIT else "JSON that is cut short or malformed"
                 self._quarantine(text, reason, Prefix())
                 return

@@ -167,9 +167,10 @@ class FileParser(LineReader):
             piece = block if start == 0 and stop == size else block[start:stop]
             self._piece(piece, begin + start)
             start = stop
-        tail = block[-4096:].rstrip()
-        if tail:
-            line = tail[max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1 :]
+        stop = len(block[-4096:].rstrip()) + max(0, size - 4096)
+        if stop > max(0, size - 4096):
+            begin = max(block.rfind(b"\n", 0, stop), block.rfind(b"\r", max(0, stop - 4096), stop)) + 1
+            line = block[begin:stop][:LIMIT]
             self._note(line if b"\0" not in line else line.replace(b"\0", b""))
 
     def _piece(self, piece: bytes, begin: int) -> None:

@@ -29,7 +29,6 @@ from trainmon.snapshot import (
 )
 from trainmon.snapshot import RunState as StateWord
 
-MAX_ERRORS = 100
 SPARK = 10
 _WORDS = {"straggler": "slow", "slowdown": "slow", "memory_high": "memory", "stall": "stalled", "node_silent": "silent"}
 _RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
@@ -193,8 +192,7 @@ def error_views(run: RunState, catalogue: Catalogue, *, exact: bool) -> tuple[Er
         return rank, group.sort_key
 
     return tuple(
-        _error_view(group, roles[group.key], catalogue, exact=exact)
-        for group in sorted(run.errors, key=order)[:MAX_ERRORS]
+        _error_view(group, roles[group.key], catalogue, exact=exact) for group in sorted(run.errors, key=order)
     )
 
 
