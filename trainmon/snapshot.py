@@ -123,6 +123,8 @@ class ChartView:
         gaps: Steps after which values are missing (tail and gap while history is being read).
         non_finite: Steps at which the value was NaN or infinite; non_finite_count counts all of them.
         stale_s: Age in coarse seconds once nothing new came for 3 intervals, else None.
+        unit: One of the keys of `trainmon.units.FORMATS`, of value and points; empty: by the key.
+        band: What `lo` and `hi` are, where that is not minimum and maximum of the same thing.
     """
 
     key: str
@@ -138,6 +140,8 @@ class ChartView:
     stale_s: float | None = None
     first_x: float | None = None
     first_value: float | None = None
+    unit: str = ""
+    band: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +191,7 @@ class GpuPanel:
         origin: Where the figures are from: "from the log" (NVML comes later).
         sentence: Said instead of rows when there are none.
         age_s: Age of the newest figure in coarse seconds once it matters, else None.
+        total: How many there are, where `rows` holds only the worst; 0: `rows` has all.
     """
 
     subject: str = ""
@@ -194,6 +199,7 @@ class GpuPanel:
     rows: tuple[GpuRow, ...] = ()
     sentence: str = ""
     age_s: float | None = None
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +340,8 @@ class Snapshot:
     calm: str = ""
     """The sentence of the alert row when nothing is wrong: "healthy for 41 m 12 s · no alerts since the start"."""
     charts: tuple[ChartView, ...] = ()
-    """loss first, learning rate second, then every other metric by name."""
+    """loss first, learning rate second, then every other metric by name; at the end `gpu_memory_mb:NODE:GPU` of each
+    GPU whose memory an alert is about, against the others."""
     spans: tuple[Span, ...] = ()
     """Incidents on the step axis, for all charts."""
     metrics: tuple[MetricView, ...] = ()

@@ -194,6 +194,11 @@ def memory_text(value_mb: float | None) -> str:
     return memory(value_mb) + " GiB"
 
 
+def memory_gib(value_gib: float | None) -> str:
+    """GiB in a sentence: `76.8 GiB`."""
+    return memory_text(None if value_gib is None else value_gib * 1024.0)
+
+
 def memory_total(value_mb: float | None) -> str:
     """A card's size in GiB, without `.0`: `80`, `79.6`."""
     text = memory(value_mb)
@@ -339,6 +344,7 @@ FORMATS: dict[str, Callable[[float | None], str]] = {
     "per_second": per_second,
     "count": count,
     "memory_mb": memory_text,
+    "memory_gib": memory_gib,
     "percent": percent,
     "mfu": mfu,
     "change": change,

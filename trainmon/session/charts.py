@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from trainmon.model import Incident, Severity
 from trainmon.series.robust import median
-from trainmon.session.metrics import SHOWN, MetricName, title_of
+from trainmon.session.metrics import SHOWN, TITLES, MetricName, title_of
 from trainmon.session.run import RunState
 from trainmon.session.warmup import schedule_note
 from trainmon.session.wording import coarse
@@ -35,6 +35,12 @@ _COLOURS: dict[str, tuple[str, ...]] = {
     "memory_high": ("gpu_memory_mb",),
 }
 """Which metrics an incident colours."""
+_MEMORY = frozenset({"near_oom", "oom", "memory_high", "memory_leak"})
+_MAX_MEMORY = 8
+_ENDINGS = (
+    ("loss", "loss"), ("_lr", "learning_rate"), ("per_second", "per_second"), ("memory_mb", "memory_mb"),
+    ("_time_s", "seconds"), ("_percent", "percent"), ("utilization", "percent"),
+)  # fmt: skip
 
 
 class ChartBuilder:
@@ -43,15 +49,22 @@ class ChartBuilder:
     def __init__(self) -> None:
         self._views: dict[str, tuple[tuple[object, ...], ChartView]] = {}
         self._others_at = -math.inf
+        self._memory: list[ChartView] = []
+        self._memory_of: set[tuple[str, int]] = set()
+        self._memory_at = -1
+        self._memory_stale: float | None = None
         self.behind = False
         """Some chart that no overview shows is older than its series."""
 
-    def charts(self, run: RunState, now: float, gaps: tuple[float, ...]) -> tuple[ChartView, ...]:
+    def charts(
+        self, run: RunState, now: float, gaps: tuple[float, ...], alerts: Iterable[Incident] = ()
+    ) -> tuple[ChartView, ...]:
         """All charts, loss and learning rate first.
 
         Args:
             now: Unix seconds; the charts that no overview shows are made anew once a second at most.
             gaps: Steps after which values are missing.
+            alerts: What is open: a GPU that fills up gets a chart of its own, against the others.
         """
         stale = self._stale(run, now)
         others = not 0.0 <= now - self._others_at < _OTHERS_EVERY_S
@@ -72,7 +85,13 @@ class ChartBuilder:
             if cached is None or cached[0] != state:
                 cached = self._views[key] = (state, self._chart(key, run, gaps, stale))
             views.append(cached[1])
-        return tuple(views)
+        wanted = {(i.node, i.gpu) for i in alerts if i.kind in _MEMORY and i.node and i.gpu is not None}
+        at = run.gpus.revision if others or wanted != self._memory_of else self._memory_at
+        if wanted != self._memory_of or (wanted and (at, stale) != (self._memory_at, self._memory_stale)):
+            self._memory = [memory_chart(run, *which, stale) for which in sorted(wanted)[:_MAX_MEMORY]]
+        self._memory_of, self._memory_at, self._memory_stale = wanted, at, stale
+        self.behind = self.behind or (bool(wanted) and at != run.gpus.revision)
+        return (*views, *self._memory)
 
     def points(self, key: str) -> Points:
         """The points of a chart that was built before."""
@@ -92,6 +111,11 @@ class ChartBuilder:
         assert series is not None
         points = series.points(MAX_POINTS)
         value = series.value
+        unit = unit_of(key)
+        if unit == "memory_mb":
+            # Round figures on the axis are GiB.
+            unit, value = "memory_gib", None if value is None else value / 1024.0
+            points = Points(points.x, *(tuple(y / 1024.0 for y in row) for row in (points.lo, points.mid, points.hi)))
         marks = series.non_finite
         if marks and (series.newest is None or marks[-1] > series.newest):
             value = math.nan
@@ -112,7 +136,8 @@ class ChartBuilder:
             non_finite_count=series.non_finite_count,
             stale_s=stale,
             first_x=series.first[0] if series.first else None,
-            first_value=series.first[1] if series.first else None,
+            first_value=series.first[1] / (1024.0 if unit == "memory_gib" else 1.0) if series.first else None,
+            unit=unit,
         )
 
     def metrics(self, run: RunState) -> tuple[MetricView, ...]:
@@ -152,6 +177,31 @@ class ChartBuilder:
             spark=spark,
             bad_from=bad_from,
         )
+
+
+def memory_chart(run: RunState, node: str, index: int, stale: float | None) -> ChartView:
+    """The memory of one GPU as a line, and of all others as a band, in GiB."""
+    points, others = run.gpus.memory_of(node, index)
+    known = bool(points.x)
+    return ChartView(
+        key=f"gpu_memory_mb:{node}:{index}",
+        title=f"memory of {node} gpu{index}",
+        value=points.mid[-1] if known else None,
+        points=points,
+        stale_s=stale,
+        first_x=points.x[0] if known else None,
+        first_value=points.mid[0] if known else None,
+        unit="memory_gib",
+        band=f"the other {others:,} GPUs: min–max" if others > 1 else "and the other GPU" if others else "",
+    )
+
+
+def unit_of(key: str) -> str:
+    """The unit of a metric, a key of `units.FORMATS`: as it is shown, else by the ending of its name."""
+    known = TITLES.get(key)
+    if known is not None:
+        return known.unit
+    return next((unit for ending, unit in _ENDINGS if key.endswith(ending)), "")
 
 
 def recent(points: Points, start: float | None) -> tuple[tuple[float, ...], int | None]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 
 from trainmon.model import Record
+from trainmon.session.nodes import PAST, Past
 from trainmon.session.wording import coarse, finite, natural
-from trainmon.snapshot import GpuPanel, GpuRow, Health
+from trainmon.snapshot import GpuPanel, GpuRow, Health, Points
 
 MAX_GPUS = 16_384
 MAX_ROWS = 256
+MAX_COMPARED = 256
+"""GPUs that one of them is held against."""
 _KEYS = frozenset({"gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb"})
 _SLOTS = (
     ("gpu_memory_mb", "memory"),
@@ -32,6 +38,9 @@ class _Gpu:
     temperature: float | None = None
     power: float | None = None
     clock: float | None = None
+    past: Past = field(default_factory=lambda: Past(whole=True))
+    """Its memory in MiB by step, of the whole run."""
+    step: int | None = None
 
 
 class GpuBook:
@@ -50,10 +59,11 @@ class GpuBook:
     def __len__(self) -> int:
         return len(self._gpus)
 
-    def take(self, record: Record, node: str, heard: float) -> bool:
+    def take(self, record: Record, node: str, heard: float, step: int | None = None) -> bool:
         """Feed one record; False when it says nothing of a GPU.
 
         Args:
+            step: The node's step at that moment.
             heard: When it was written, as far as is known: Unix seconds.
         """
         values = record.values
@@ -76,6 +86,9 @@ class GpuBook:
                 number = finite(values[name])
                 if number is not None:
                     setattr(gpu, slot, number)
+        if step is not None and gpu.memory is not None and "gpu_memory_mb" in values and gpu.step != step:
+            gpu.step = step
+            gpu.past.push(step, gpu.memory)
         if record.extra:
             clock = finite(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")))
             if clock is not None:
@@ -122,6 +135,28 @@ class GpuBook:
             return rank
         return rank % len(known) if known and rank % len(known) in known else None
 
+    def memory_of(self, node: str, index: int | None) -> tuple[Points, int]:
+        """Memory of one GPU in GiB by step, the band of the others around it, and how many others there are."""
+        mine = self._gpus.get((node, index))
+        if mine is None:
+            return Points(), 0
+        values, steps = mine.past.cells(PAST)
+        if not steps:
+            return Points(), 0
+        low, high = [math.inf] * len(steps), [-math.inf] * len(steps)
+        others = [gpu for gpu in islice(self._gpus.values(), MAX_COMPARED) if gpu is not mine]
+        for gpu in others:
+            for value, step in zip(*gpu.past.cells(PAST), strict=True):
+                at = bisect_right(steps, step) - 1
+                if at >= 0:
+                    low[at], high[at] = min(low[at], value), max(high[at], value)
+        rows = [
+            (x, y, y, y) if lo > hi else (x, lo, y, hi) for x, y, lo, hi in zip(steps, values, low, high, strict=True)
+        ]
+        x, lows, middle, highs = zip(*rows, strict=True)
+        lows, middle, highs = (tuple(value / 1024.0 for value in row) for row in (lows, middle, highs))
+        return Points(x, lows, middle, highs), len(others)
+
     def panel(
         self, subject: str | None, order: list[str], now: float, bad: dict[tuple[str, int | None], Health]
     ) -> GpuPanel:
@@ -143,7 +178,8 @@ class GpuBook:
             known = [name for name in order if name in self._by_node]
             rest = sorted(self._by_node.keys() - set(known), key=natural)
             rows = tuple(_row(self._by_node[name][0], bad, alone=True) for name in [*known, *rest][:MAX_ROWS])
-            return GpuPanel(subject="one row a node", rows=rows, age_s=age)
+            total = len(self._by_node) if len(self._by_node) > MAX_ROWS else 0
+            return GpuPanel(subject="one row a node", rows=rows, age_s=age, total=total)
         name = subject if subject in self._by_node else next((n for n in order if n in self._by_node), None)
         if name is None:
             name = min(self._by_node, key=natural)

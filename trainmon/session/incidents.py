@@ -14,6 +14,7 @@ from trainmon.session.engine import Engine
 from trainmon.session.errors import UNKNOWN
 from trainmon.session.files import SourceFile
 from trainmon.session.run import RunState
+from trainmon.session.view import gpu_of
 from trainmon.snapshot import AlertView, EventView, Health
 from trainmon.snapshot import RunState as StateWord
 
@@ -123,7 +124,8 @@ class IncidentDesk:
         """A failure goes by the name of its probable cause, as in the list of errors."""
         if self._catalogue is None or not is_failure(incident):
             return incident
-        return blamed(incident, run.errors, self._catalogue)
+        named = blamed(incident, run.errors, self._catalogue)
+        return replace(named, gpu=gpu_of(named, run)) if named.kind == "oom" and named.gpu is None else named
 
     def _blame(self, run: RunState, engine: Engine, now: float, judged: bool) -> None:
         """The errors have changed: the failure may have a better name, and so may the run's state."""

@@ -61,9 +61,11 @@ class Past:
     Buckets stand still: a new value changes the last one only.
     """
 
-    __slots__ = ("_count", "_starts", "_values", "each")
+    __slots__ = ("_count", "_starts", "_values", "_whole", "each")
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        """`whole`: it never lets go of the beginning."""
+        self._whole = whole
         self._values: array[float] = array("f")
         self._starts: array[float] = array("d")
         self._count = 0
@@ -82,7 +84,7 @@ class Past:
             values[-1] += (value - values[-1]) / self._count
             return
         if len(values) >= PAST:
-            early = self.each < PAST_STEPS or (reach is not None and starts[PAST // 4] > reach >= starts[0])
+            early = self._whole or self.each < PAST_STEPS or (reach is not None and reach >= starts[0])
             if early:
                 for i in range(PAST // 2):
                     values[i] = (values[2 * i] + values[2 * i + 1]) / 2.0
@@ -123,9 +125,9 @@ class NodeState:
     """
 
     __slots__ = (
-        "_last_pace", "_own", "_pace", "began", "declared", "error_lines", "fatal_code", "first_step", "heard", "highest",
-        "loss", "memory_mb", "name", "own_from_log", "own_s", "reach", "said", "sources", "step", "step_time", "steps",
-        "telemetry", "temperature_c", "total_steps", "wait_s",
+        "_last_pace", "_own", "_pace", "began", "declared", "error_lines", "fatal_code", "first_step", "heard",
+        "highest", "loss", "memory_mb", "name", "own_from_log", "own_s", "reach", "said", "sources", "step",
+        "step_time", "steps", "telemetry", "temperature_c", "total_steps", "wait_s",
     )  # fmt: skip
 
     def __init__(self, name: str, declared: bool) -> None:

@@ -121,7 +121,7 @@ class Publisher:
 
     def _make_charts(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         gaps = tuple(float(step) for step in sorted(self._engine.gap_steps | self._engine.preview.gap_steps))
-        charts = self._charts.charts(run, now, gaps)
+        charts = self._charts.charts(run, now, gaps, self._desk.book.firing())
         if self._charts.behind:
             run.dirty.add("charts")
         return charts

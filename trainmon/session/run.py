@@ -188,7 +188,7 @@ class RunState:
         if arrival > node.heard:
             node.heard = arrival
         when = record.time if record.time is not None else arrival
-        if self.gpus.take(record, name, arrival if live else when):
+        if self.gpus.take(record, name, arrival if live else when, node.step):
             self.dirty.add("gpus")
         self.dirty.update(("nodes", "run"))
         if fresh:
