@@ -158,7 +158,7 @@ PARTS = {"open": opening, "live": live, "idle": idle, "bytes": terminal_bytes, "
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainmon", default=str(HERE.parent / ".venv/bin/trainmon"))
+    parser.add_argument("--trainmon", default=str(HERE.parent / ".venv/bin/trainmon"), type=os.path.abspath)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tl", help="path of toolong's command")
     args = parser.parse_args()
