@@ -28,7 +28,8 @@ class Inbox:
         self._limit = limit
         self._fast: deque[SourceEvent] = deque()
         self._slow: deque[SourceEvent] = deque()
-        self._bytes = 0
+        self._put = 0  # bytes that came, counted under the lock
+        self._taken = 0  # bytes that went, counted by the one thread that takes
         self._ready = threading.Condition()
         self._closed = False
         self._woken = False
@@ -38,39 +39,42 @@ class Inbox:
     @property
     def waiting_bytes(self) -> int:
         """Bytes of log text that wait."""
-        return self._bytes
+        return max(0, self._put - self._taken)
 
     @property
     def saturated(self) -> bool:
         """Whether history is asked to wait."""
-        return self._bytes + self.held >= self._limit
+        return self.waiting_bytes + self.held >= self._limit
 
     def put(self, events: Sequence[SourceEvent]) -> bool:
         """Take a batch (always). False: saturated, history should wait until a later call says True."""
         with self._ready:
-            for event in events:
-                if isinstance(event, _ORDERED):
-                    self._slow.append(event)
-                else:
-                    self._fast.append(event)
-                self._bytes += _weight(event)
-            self._ready.notify()
-            return self._bytes + self.held < self._limit
+            if not self._closed:
+                for event in events:
+                    if isinstance(event, _ORDERED):
+                        self._slow.append(event)
+                    else:
+                        self._fast.append(event)
+                    self._put += _weight(event)
+                if events:
+                    self._ready.notify()
+        return not self.saturated
 
     def take(self, timeout: float) -> SourceEvent | None:
         """The next event, or None when none came within `timeout` seconds (or `wake` was called)."""
-        with self._ready:
-            if not self._fast and not self._slow and timeout > 0 and not self._closed and not self._woken:
-                self._ready.wait(timeout)
-            self._woken = False
-            if self._fast:
-                event = self._fast.popleft()
-            elif self._slow:
-                event = self._slow.popleft()
-            else:
-                return None
-            self._bytes -= _weight(event)
-            return event
+        if not self._fast and not self._slow and timeout > 0:
+            with self._ready:
+                if not self._fast and not self._slow and not self._closed and not self._woken:
+                    self._ready.wait(timeout)
+                self._woken = False
+        # Only this thread takes, and a deque needs no lock for that: a thousand small events a second come by here.
+        lane = self._fast or self._slow
+        try:
+            event = lane.popleft()
+        except IndexError:
+            return None
+        self._taken += _weight(event)
+        return event
 
     def wake(self) -> None:
         """Let the `take` that waits, or the next one, return at once."""
@@ -84,7 +88,7 @@ class Inbox:
             self._closed = True
             self._fast.clear()
             self._slow.clear()
-            self._bytes = 0
+            self._taken = self._put
             self._ready.notify_all()
 
 
