@@ -36,6 +36,8 @@ BLOCK = 256 * 1024
 UNSEEN_S = 1.5
 """Between two looks at a path closer than this (seconds), no file is taken to have come, been written and gone."""
 
+_LITTLE = 16 * 1024
+"""What is asked for first: room for a block is dear when a few lines come."""
 _COMPARE = 64 * 1024
 _MAX_PENDING = 16
 
@@ -205,11 +207,13 @@ class FollowedFile:
     def _drain(self, events: list[SourceEvent], limit: int | None) -> bool:
         """Read on; True at the end of the file, False when the limit was reached first or it was replaced."""
         room = BLOCK if limit is None else limit
+        want = _LITTLE if limit != BLOCK else BLOCK
         self.at_end = False
         while room > 0:
             mark = self.mark
+            want = len(mark) + min(room, want)
             try:
-                got = os.pread(self.fd, len(mark) + min(room, BLOCK), self.offset - len(mark))
+                got = os.pread(self.fd, want, self.offset - len(mark))
             except OSError:
                 # A stale handle of a network file system: the path may have a good one.
                 self._forget_descriptor()
@@ -232,6 +236,10 @@ class FollowedFile:
             events.append(Data(self.source, self.generation, self.offset, data, self.size, self.mtime))
             self.offset += size
             self.mark = got[-MARK:]
+            if len(got) < want and seen.st_size <= self.offset:
+                self.at_end = True
+                return True
+            want = BLOCK
             if limit is not None:
                 room -= size
         return False
