@@ -7,8 +7,6 @@ end, the forward run takes over in one go.
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Callable
 
 from trainmon.catalogue import Catalogue
@@ -37,7 +35,7 @@ from trainmon.session.files import (
     missing_view,
     node_name,
 )
-from trainmon.session.preview import Preview
+from trainmon.session.preview import Breath, Preview
 from trainmon.session.run import RunState
 from trainmon.session.view import history_share
 from trainmon.session.weave import Weaver
@@ -46,7 +44,6 @@ from trainmon.snapshot import SECTIONS, SourceView
 
 SLICE = 32 << 10
 """Bytes that are parsed at once."""
-BREATHE_S = 0.004
 JOINED_FRESH_S = 60.0
 """A file that joins later and changed this recently speaks of the present."""
 _ENDS_WORTH = 128 << 10
@@ -54,6 +51,7 @@ _HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _MAX_MISSING = 4096
+_FEW = 256
 HISTORY_WORTH = 1 << 20
 """Unread bytes from which the share of history is shown."""
 FLUSH_AFTER_S = 0.5
@@ -82,7 +80,7 @@ class Engine:
         self.gap_steps: set[int] = set()
         """Steps behind which something was lost."""
         self.speakers = Speakers()
-        self._breath = 0.0
+        self.breathe = Breath()
         self._unread: set[int] = set()  # files whose past is not read yet
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
@@ -174,11 +172,11 @@ class Engine:
         if file is None or file.live:
             return
         if self.preview.run is None:
-            self.preview.run = self.front = self._copy(self.forward)
+            self.front = self.preview.begin(self.forward, (self.catalogue, self.settings, self.settings.thresholds))
             self._dirty_all()
         parser = self._parser(file.name, file.mtime, numbered=False)
         tail = self.preview.glimpse(file, event, parser, file.heard or self.clock.now(), len(self.files))
-        file.keep_tail(tail, self._tail_limit())
+        file.keep_tail(tail or event.tail, self._tail_limit())  # one line of megabytes has no end to begin at
         self._spoke(file, file.heard)
 
     def _ahead(self, event: Ahead) -> None:
@@ -363,20 +361,14 @@ class Engine:
         # While history is read without a glimpse there is no present yet that could be judged.
         if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
-        if abs(now - self._ages_at) >= (
-            1.0 if self.speakers.heard is None or now - self.speakers.heard < 15.0 else 5.0
-        ):
+        every = 1.0 if len(self.files) <= _FEW else 2.0
+        if self.speakers.heard is not None and now - self.speakers.heard >= 15.0:
+            every = 5.0
+        if abs(now - self._ages_at) >= every:
             self._ages_at = now
             self._dirty("run", "nodes", "gpus", "charts", "alerts")
 
     # ------------------------------------------------------------ what is asked
-
-    def breathe(self) -> None:
-        """Let other threads in, once in some milliseconds."""
-        now = time.monotonic()
-        if now - self._breath > BREATHE_S:
-            time.sleep(0)
-            self._breath = time.monotonic()
 
     @property
     def in_history(self) -> bool:
@@ -394,11 +386,6 @@ class Engine:
         return read / size if size else None
 
     # ------------------------------------------------------------ small things
-
-    def _copy(self, run: RunState) -> RunState:
-        memo: dict[int, object] = {id(self.catalogue): self.catalogue, id(self.settings): self.settings}
-        memo[id(self.settings.thresholds)] = self.settings.thresholds
-        return copy.deepcopy(run, memo)
 
     def _tail_limit(self) -> int:
         return TAIL_BYTES if len(self.files) <= MANY_FILES else TAIL_BYTES_MANY

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import time
+from collections.abc import Callable, Iterable
 
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Record, Replaced
 from trainmon.parsing.parser import FileParser
@@ -13,6 +15,19 @@ from trainmon.session.weave import Weaver
 _TAILS = 2 << 20
 _TAIL_MIN = 16 << 10
 """Bytes of all tails, and at least of each, that make the first picture."""
+_BREATHE_S = 0.004
+
+
+class Breath:
+    """Lets other threads in, once in some milliseconds, when it is called in the midst of long work."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._at > _BREATHE_S:
+            time.sleep(0)
+            self._at = time.monotonic()
 
 
 class Preview:
@@ -33,6 +48,15 @@ class Preview:
         """Files whose parsers may hold something back."""
         self._breathe = breathe
         self._ends = self._new_weaver()
+
+    def begin(self, forward: RunState, shared: Iterable[object]) -> RunState:
+        """Go on from what the forward run knows, in a copy of it; gives that run.
+
+        Args:
+            shared: What is not copied.
+        """
+        self.run = copy.deepcopy(forward, {id(one): one for one in shared})
+        return self.run
 
     def glimpse(self, file: SourceFile, event: Glimpse, parser: FileParser, when: float, files: int) -> bytes:
         """Take in both ends of a file; only what is cheap is done at once, the tail waits for `work`.

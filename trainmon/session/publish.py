@@ -22,7 +22,7 @@ _CALM = frozenset({"nodes", "charts", "spans", "metrics", "gpus", "sources"})
 _CALM_S = 0.5
 """So long the sections above rest, unless an alert has changed: nobody reads faster."""
 _HEAVY_S = 0.004
-_REST = 40.0
+_REST = 80.0
 """A section rests for so many times as long as it took to make: thousand nodes must not cost a core."""
 
 
