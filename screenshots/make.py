@@ -17,20 +17,23 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 from rich.cells import cell_len
 
 sys.path.insert(0, str(Path(__file__).parent))
-from recording import Recording
+from recording import START, Recording
 
 from trainmon.clock import ManualClock
-from trainmon.model import Opened, SourceState
+from trainmon.model import CaughtUp, Data, Opened, SourceEvent, SourceState
 from trainmon.session.session import Session
 from trainmon.settings import Settings
 from trainmon.tui.app import TrainmonApp
 
 HERE = Path(__file__).parent
+LOGS = HERE.parent / "tests" / "logs"
 PAPER = {"light": "#fdfdfb", "ansi16": "#000000"}
 """The terminal's own background, which the program never paints; the picture has to assume one."""
 
@@ -41,7 +44,7 @@ class Shot:
 
     Attributes:
         name: File name, the number of its comp in front where there is one.
-        moment: "healthy", "alert", "failed" or "empty".
+        moment: "healthy", "alert", "failed", "empty", "starting", the name of a file in tests/logs, or "N nodes".
         size: Columns and rows. keys: Pressed before the picture is taken.
     """
 
@@ -69,6 +72,16 @@ SHOTS = (
     Shot("13-log", "failed", (160, 45), ("enter", "enter")),
     Shot("16-empty", "empty", (100, 30)),
     Shot("17-help", "alert", (100, 32), ("?",)),
+    Shot("20-why-alert-light", "alert", (160, 45), ("enter",), palette="light"),
+    Shot("21-overview-200x60", "alert", (200, 60)),
+    Shot("22-256-nodes", "256 nodes", (200, 60)),
+    Shot("23-64-nodes", "64 nodes", (160, 45)),
+    Shot("24-starting", "starting", (120, 35)),
+    Shot("25-trainer-one-gpu", "hf_trainer_v5_tqdm.log", (120, 35)),
+    Shot("26-ascii", "alert", (120, 35), palette="mono", ascii=True),
+    Shot("27-overview-60x20", "alert", (60, 20)),
+    Shot("28-palette", "failed", (120, 35), (":", "m")),
+    Shot("29-log-search", "failed", (120, 35), ("6", "/", "A", "L", "L")),
 )
 
 
@@ -88,9 +101,70 @@ def session_at(moment: str, folder: Path) -> Session:
         clock.advance(42)
         session.pump()
         return session
+    if moment == "starting":
+        lines = ["loading tokenizer", "loading model weights: 12 of 29 shards", "compiling the step function"]
+        return session_of([("train.log", "".join(f"[rank0] {line}\n" for line in lines).encode())], folder)
+    if moment.endswith(" nodes"):
+        return session_of(many_nodes(int(moment.split()[0])), folder)
+    if moment.endswith(".log"):
+        return session_of([(moment, (LOGS / moment).read_bytes())], folder)
     recording = Recording(folder)
     until = {"healthy": recording.step_time(842), "alert": recording.step_time(1150), "failed": recording.end}[moment]
     return recording.play(until + 0.5, silence=20 if moment == "failed" else 0)
+
+
+def session_of(files: Sequence[tuple[str, bytes]], folder: Path) -> Session:
+    """A session that is fed whole files, as if they had been written just now, a hundred lines a second."""
+    clock = ManualClock(START)
+    session = Session([str(folder / "*.log")], Settings(), clock=clock)
+    for n, (name, _) in enumerate(files):
+        (folder / name).write_bytes(b"")
+        session.pump([Opened(n, name, str(folder / name), 0, clock.now()), CaughtUp(n, 0)])
+    parts = [data.splitlines(keepends=True) for _, data in files]
+    sizes = [0] * len(files)
+    for first in range(0, max(map(len, parts)), 5):
+        clock.advance(3.0)
+        events: list[SourceEvent] = []
+        for n, (name, _) in enumerate(files):
+            data = b"".join(parts[n][first : first + 5])
+            if not data:
+                continue
+            with (folder / name).open("ab") as file:
+                file.write(data)
+            offset, sizes[n] = sizes[n], sizes[n] + len(data)
+            events.append(Data(n, 0, offset, data, sizes[n], clock.now()))
+        session.pump(events)
+    return session
+
+
+def many_nodes(count: int) -> list[tuple[str, bytes]]:
+    """Short logs of a large run: one node slow, one silent, one with an error."""
+    files = []
+    for node in range(count):
+        chance = Random(node)
+        lines = []
+        for step in range(1, 61):
+            own = 2.6 + chance.uniform(-0.03, 0.03) + (0.5 if node == count // 3 and step > 20 else 0.0)
+            wait = (3.15 if step > 20 else 2.65) - own
+            at = datetime.fromtimestamp(START + step * 3, UTC)
+            if node == count // 2 and step > 25:
+                break
+            lines.append(
+                f"{at:%Y-%m-%dT%H:%M:%S}.000Z INFO step={step} total_steps=5000 loss={7 * 0.98**step + 2:.4f} "
+                f"lr=4.0e-05 grad_norm={chance.uniform(1.1, 1.5):.3f} tokens_per_second={524288 / (own + wait):.0f} "
+                f"step_time_s={own + wait:.3f} compute_time_s={own:.3f} comm_time_s={wait:.3f}"
+                "\n"
+            )
+            if step % 20 == 0:
+                lines += (
+                    f"{at:%Y-%m-%dT%H:%M:%S}.000Z INFO step={step} rank={node * 8 + gpu} gpu={gpu} gpu_utilization=97 "
+                    f"gpu_memory_mb={chance.randint(66000, 68000)} gpu_memory_total_mb=81920 gpu_temperature_c=64\n"
+                    for gpu in range(8)
+                )
+            if node == 7 and step == 50:
+                lines.append(f"{at:%Y-%m-%dT%H:%M:%S}.000Z WARN NVLink error on link 3, retrying\n")
+        files.append((f"worker-{node}.log", "".join(lines).encode()))
+    return files
 
 
 async def draw(shot: Shot, session: Session) -> str:

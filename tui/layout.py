@@ -20,7 +20,11 @@ HEADS_FROM = 92
 """From here on the column heads of side-by-side tables have a row of their own."""
 SPARKS_FROM = 140
 """From here on the numbers have sparklines under them."""
-CHART_MIN, CHART_FIRST, CHART_MAX = 5, 8, 15
+CHART_MIN, CHART_FIRST, CHART_MAX, CHART_TALL = 5, 8, 15, 24
+TAIL_MAX = 5
+"""Rows of the tail of the log, its heading included: more would cost bytes and say little."""
+TALL = 50
+"""From here on there is room for errors and events, and for more nodes."""
 COUNTED = ("loss", "lr", "metrics", "gpus", "nodes", "errors", "events")
 """Panels that are named as hidden when they do not fit; the tail of the log only fills free rows."""
 ZOOMS = ("charts", "loss", "lr", "gpus", "nodes", "errors", "events")
@@ -50,11 +54,15 @@ class Facts:
     """What the layout has to know of the run.
 
     Attributes:
-        gpus, nodes: How many rows their tables could fill.
+        gpus, nodes: How many rows their tables could fill. Without GPUs theirs is one sentence, and a lone node
+            beside them says nothing that the status row does not.
         metrics: How many numbers there are beside loss and learning rate.
         errors: True once there is one: the last band lists errors instead of events.
         empty: True until the first line: only the sources are shown.
         third: Key of a third chart is known (for 200 columns and more).
+        charts: How many of loss and learning rate can be drawn: 0 until the first step.
+        incident: There has been an alert: events have more to say than the tail of the log.
+        quiet: Nothing has happened yet.
         sources: Rows of the list of sources, while there is nothing else.
     """
 
@@ -65,6 +73,9 @@ class Facts:
     empty: bool = False
     third: bool = False
     sources: int = 0
+    charts: int = 2
+    incident: bool = False
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,31 +198,41 @@ class _Bands:
         self.width, self.height, self.facts = width, height, facts
         self.double = width >= 80
         self.band_name = "errors" if facts.errors else "events"
-        self.heads = 1 if self.double and width < HEADS_FROM else 2
+        self.bare = facts.gpus == 0
+        self.heads = 1 if self.double and width < HEADS_FROM and not self.bare else 2
         wanted = max(facts.gpus, facts.nodes, 2)
-        self.rows = min(8, wanted) if self.double else min(4, max(facts.gpus, 1))
-        self.node_rows = self.rows if self.double else min(4, max(facts.nodes, 1))
-        self.gaps = 4 if height >= 30 else 0
-        self.chart = CHART_FIRST if self.double else CHART_MIN
+        self.sentence = 1 if self.bare else 0
+        if self.bare:
+            self.rows, self.node_rows = 0, min(8, facts.nodes) if facts.nodes > 1 else 0
+        else:
+            self.rows = min(8, wanted) if self.double else min(4, max(facts.gpus, 1))
+            self.node_rows = self.rows if self.double else min(4, max(facts.nodes, 1))
+        self.chart = 2 if not facts.charts else CHART_FIRST if self.double else CHART_MIN + 1
         self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width >= SPARKS_FROM else 1
-        self.band = 3
+        self.gaps = (3 + (self.metrics > 0) + (self.bare and self.node_rows > 0)) if height >= 30 else 0
+        self.band = 1 if facts.quiet and not facts.errors else 3
+        self.second = 0
         self.footer = self.last = 1
         self.tail = 0
 
     def tables(self) -> int:
-        if self.double:
+        if self.double and not self.bare:
             return self.heads + max(self.rows, self.node_rows) if self.rows else 0
-        return (self.heads + self.rows if self.rows else 0) + (self.heads + self.node_rows if self.node_rows else 0)
+        nodes = self.heads + self.node_rows if self.node_rows else 0
+        return nodes + (self.sentence if self.bare else self.heads + self.rows if self.rows else 0)
 
     def total(self) -> int:
-        bands = self.chart + self.metrics + self.tables() + self.band + self.tail
+        bands = self.chart + self.metrics + self.tables() + self.band + self.second + self.tail
         return 2 + bands + self.gaps + self.last + self.footer
+
+    def free(self) -> int:
+        return self.height - self.total()
 
     def cut(self) -> None:
         """Give rows back in the fixed order until everything fits."""
 
         def over() -> int:
-            return self.total() - self.height
+            return -self.free()
 
         def lower(name: str, least: int) -> None:
             value: int = getattr(self, name)
@@ -227,37 +248,56 @@ class _Bands:
                 self.node_rows = min(self.node_rows, max(self.rows, self.node_rows, least + 1) - 1)
         if self.metrics == 2 and over() > 0:
             self.metrics = 1
-        lower("chart", CHART_MIN)
+        lower("chart", min(self.chart, CHART_MIN))
         if over() > 0:
             self.metrics = 0
         if over() > 0:
-            self.rows = 0
-            if self.double:
+            self.rows = self.sentence = 0
+            if self.double or self.bare:
                 self.node_rows = 0
         if over() > 0:
             self.chart = 0
 
     def grow(self) -> None:
         """Free rows go to the charts, then errors, then tables with more to show, then the tail of the log."""
-        free = self.height - self.total()
-        more = min(free, (CHART_MAX if self.height < 50 else CHART_MAX + 1) - self.chart)
-        if self.chart and more > 0:
-            self.chart += more
-            free -= more
-        more = min(free, (12 if self.facts.errors else 6) - self.band)
-        self.band += more
-        free -= more
-        wanted = max(self.facts.gpus, self.facts.nodes) - self.rows
-        if self.double and self.height >= 50 and wanted > 0 and free > 6:
-            more = min(free - 6, wanted, 8)
-            self.rows += more
-            self.node_rows += more
-            free -= more
+        facts, tall = self.facts, self.height >= TALL
         gap = 1 if self.gaps else 0
-        if free >= 3 + gap:
-            self.tail, self.gaps = free - gap, self.gaps + gap
-        else:
-            self.band += free
+
+        def grow(name: str, most: int, spare: int = 0) -> None:
+            value: int = getattr(self, name)
+            setattr(self, name, value + max(0, min(self.free() - spare, most - value)))
+
+        drawn = bool(self.chart and facts.charts)
+        if drawn:
+            grow("chart", CHART_MAX + 1 if tall else CHART_MAX)
+            if self.bare:
+                # Of the rows that tables would have had.
+                grow("chart", CHART_TALL, spare=12)
+        if not facts.quiet or facts.errors:
+            grow("band", 12 if facts.errors else 9 if facts.incident else 6)
+        wanted = max(facts.gpus, facts.nodes) - max(self.rows, self.node_rows)
+        if self.double and tall and wanted > 0 and self.tables() > self.sentence:
+            more = min(max(0, self.free() - 6), wanted, 8)
+            self.rows += more if self.rows else 0
+            self.node_rows += more
+        if tall and facts.errors and self.free() >= 5 + gap:
+            self.gaps += gap
+            grow("second", 7)
+        if not drawn and self.free() >= 3 + gap:
+            # Before the first step the log is all that there is.
+            self.gaps += gap
+            self.tail = self.free()
+        elif self.free() >= 3 + gap:
+            self.gaps += gap
+            grow("tail", TAIL_MAX)
+        if tall:
+            grow("band", 12)
+        if drawn and tall:
+            grow("chart", CHART_TALL)
+        self.band += self.free()
+        if gap and not self.tail and self.band > 4:
+            # A blank row, or the last record would read as one of the band's.
+            self.band -= 1
 
     def plan(self) -> Plan:
         self.cut()
@@ -266,36 +306,41 @@ class _Bands:
         y = 2
         gaps = self.gaps
 
-        def gap() -> None:
-            nonlocal y, gaps
-            if gaps > 0:
-                y, gaps = y + 1, gaps - 1
-
         def across(names: tuple[str, ...], height: int) -> None:
-            nonlocal y
+            nonlocal y, gaps
             if height <= 0:
                 return
-            gap()
+            if gaps > 0:
+                y, gaps = y + 1, gaps - 1
             for name, (x, w) in zip(names, _columns(self.width, len(names)), strict=True):
                 places[name] = Rect(x, y, w, height)
             y += height
 
-        charts: tuple[str, ...] = ("loss", "lr") if self.double else ("loss",)
-        if self.width >= 200 and self.facts.third:
+        facts = self.facts
+        charts: tuple[str, ...] = ("loss", "lr") if self.double and facts.charts > 1 else ("loss",)
+        if self.width >= 200 and facts.third:
             charts += ("third",)
         across(charts, self.chart)
         across(("metrics",), self.metrics)
-        if self.double:
+        nodes = self.heads + self.node_rows if self.node_rows else 0
+        if self.bare:
+            across(("nodes",), nodes)
+            across(("gpus",), self.sentence)
+        elif self.double:
             across(("gpus", "nodes"), self.tables())
         else:
             across(("gpus",), self.heads + self.rows if self.rows else 0)
-            across(("nodes",), self.heads + self.node_rows if self.node_rows else 0)
+            across(("nodes",), nodes)
         across((self.band_name,), self.band)
+        across(("events",), self.second)
         across(("log",), self.tail)
         bottom = self.height - self.last - self.footer
         places |= _stack(self.width, [("last", self.last), ("footer", self.footer)], bottom)
-        other = "events" if self.facts.errors else "errors"
-        spared = {other} if self.double else {other, "lr"}
-        if self.facts.metrics == 0:
+        spared = {"events" if facts.errors else "errors"}
+        if not self.double or facts.charts < 2:
+            spared.add("lr")
+        if facts.metrics == 0:
             spared.add("metrics")
+        if self.bare and facts.nodes < 2:
+            spared.add("nodes")
         return Plan(places, tuple(n for n in COUNTED if n not in places and n not in spared))

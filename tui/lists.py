@@ -65,7 +65,7 @@ class ListPage(Behind):
             self.set_focus(self.sources)
 
     def footer_keys(self) -> list[tuple[str, str]]:
-        labels = {"gpus": "", "nodes": "", "errors": "", "log": ""}
+        labels = {"charts": "", "gpus": "", "nodes": "", "errors": "", "log": ""}
         if self.what == "quarantine":
             labels |= {"open": ""}
         return keys.footer(self.PAGE, **labels, back="")

@@ -235,7 +235,7 @@ class LogPage(Searching):
         return left, right
 
     def footer_keys(self) -> list[tuple[str, str]]:
-        return keys.footer(self.PAGE, gpus="", nodes="", errors="", log="", acknowledge="", mute="", back="")
+        return keys.footer(self.PAGE, charts="", gpus="", nodes="", errors="", log="", acknowledge="", mute="", back="")
 
     # ------------------------------------------------------------ moving
 

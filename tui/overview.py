@@ -92,9 +92,12 @@ class Overview(Panels):
             labels |= {"acknowledge": "", "mute": ""}
         if self.zoom:
             labels |= {"zoom": "back"}
+        if self.facts.nodes < 2 or not self.facts.gpus:
+            labels |= {"pick": ""} | ({} if self.facts.gpus else {"gpus": ""})
         if self.facts.empty:
             labels |= {
                 "search": "",
+                "charts": "",
                 "gpus": "",
                 "nodes": "",
                 "errors": "",
@@ -120,23 +123,27 @@ class Overview(Panels):
             self.strip.show(snapshot.alerts, snapshot.calm, self.monitor.flash_on, now)
             self.show_footer()
         if changed & {"charts", "spans"}:
-            charts = [*snapshot.charts[:2], *self.third(snapshot)]
+            charts = [*drawn(snapshot), *self.third(snapshot)]
+            if self.facts.charts < 2:
+                # The second place is not on screen.
+                charts[1:1] = [ChartView("", "")]
             for widget, chart in zip(self.charts.values(), charts, strict=False):
                 widget.show(chart, snapshot.spans)
         if changed & {"metrics", "charts", "run"}:
             self.show_metrics(snapshot)
-        if "gpus" in changed:
-            self.gpus.show(snapshot.gpus)
+        if changed & {"gpus", "run"}:
+            self.gpus.show(snapshot.gpus, stale)
         if changed & {"nodes", "run"}:
             self.nodes.show(snapshot.nodes, stale)
         if changed & {"errors", "counts"}:
             self.errors.show(snapshot.errors, snapshot.counts)
         if changed & {"events", "errors", "counts"}:
             self.events.show(snapshot.events, snapshot.errors, snapshot.counts)
-        if "last" in changed:
-            self.last.show(snapshot.last)
-        if "tail" in changed:
-            self.tail.show(snapshot.tail)
+        several = snapshot.run.nodes > 1
+        if changed & {"last", "run"}:
+            self.last.show(snapshot.last, several)
+        if changed & {"tail", "last", "run"}:
+            self.show_tail(snapshot, several)
         if "sources" in changed:
             self.sources.show(snapshot.sources)
         if changed & {"run", "alerts", "charts", "metrics", "gpus", "nodes", "errors", "counts", "last"}:
@@ -154,7 +161,10 @@ class Overview(Panels):
             errors=bool(snapshot.errors),
             empty=empty,
             sources=len(snapshot.sources) if empty else 0,
-            third=len(snapshot.charts) > 2,
+            third=bool(self.third(snapshot)),
+            charts=sum(1 for chart in drawn(snapshot) if chart.points.x or chart.non_finite_count),
+            incident=any(event.alert is not None for event in snapshot.events),
+            quiet=not snapshot.events,
         )
         if facts != self.facts:
             before = self.now_laid()
@@ -169,17 +179,27 @@ class Overview(Panels):
         self.arrange_anew()
         self.show_footer()
 
+    def show_tail(self, snapshot: Snapshot, several: bool) -> None:
+        """The tail of the log; the row of the last record below it is its last line, which is not said twice."""
+        tail, last = snapshot.tail, snapshot.last
+        if "log" not in self.now_laid().places:
+            tail = ()
+        elif tail and last is not None and (tail[-1].source, tail[-1].text) == (last.source, last.text):
+            tail = tail[:-1]
+        self.tail.show(tail, snapshot.tail[-1].node if snapshot.tail else "", several)
+
     def third(self, snapshot: Snapshot) -> list[ChartView]:
         """The third chart of a wide screen: the step time, else the first other metric."""
-        others = snapshot.charts[2:]
+        shown = drawn(snapshot)
+        others = [chart for chart in snapshot.charts if chart not in shown and chart.points.x]
         wanted = [chart for chart in others if chart.key == "step_time_s"] or list(others)
         return list(wanted[:1])
 
     def show_metrics(self, snapshot: Snapshot) -> None:
         """The numbers; the learning rate joins them where it has no chart."""
         metrics = snapshot.metrics
-        if "lr" not in self.now_laid().places and len(snapshot.charts) > 1:
-            chart = snapshot.charts[1]
+        chart = next((chart for chart in snapshot.charts if chart.key == "learning_rate"), None)
+        if chart is not None and chart.value is not None and "lr" not in self.now_laid().places:
             rate = MetricView(chart.key, chart.title, "lr", chart.key, chart.value)
             metrics = (rate, *metrics)
         self.metrics.show(metrics, snapshot.run.state in ("stalled", "failed", "old", "finished"))
@@ -234,6 +254,14 @@ class Overview(Panels):
             self.set_zoom("charts" if not hidden or hidden[0] in ("loss", "lr", "metrics") else hidden[0])
 
 
+def drawn(snapshot: Snapshot) -> list[ChartView]:
+    """The charts of the overview: loss and learning rate, or what else the log has; a promise before the first."""
+    found = [chart for chart in snapshot.charts[:2] if chart.points.x or chart.non_finite_count]
+    if not found:
+        found = [chart for chart in snapshot.charts if chart.points.x][:1]
+    return found or [ChartView("loss", "loss, learning rate")]
+
+
 def words_rows(snapshot: Snapshot, width: int) -> list[Row]:
     """What will be shown once lines come, in words."""
 
@@ -242,13 +270,12 @@ def words_rows(snapshot: Snapshot, width: int) -> list[Row]:
         pen.put(1, text, token, width - 1)
         return pen.row()
 
-    gpus = snapshot.gpus.sentence or "figures that the logs carry are shown as they come"
     return [
         heading(width, "loss, learning rate"),
         line("drawn from the first step on"),
         [],
         heading(width, "GPUs"),
-        line(gpus),
+        line("figures that the logs carry are shown as they come"),
         [],
         heading(width, "errors", [[("none", "text")]]),
     ]

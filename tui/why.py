@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from textual.widget import Widget
 
@@ -242,9 +243,14 @@ class WhyPage(Behind):
     def evidence(self) -> ChartView | None:
         """The series that shows it best."""
         charts = self.monitor.snapshot.charts
-        kind = self.subject.kind if isinstance(self.subject, AlertView) else ""
-        wanted = EVIDENCE.get(kind, "loss")
-        found = next((chart for chart in charts if chart.key == wanted), None)
+        subject: Subject | None = self.subject
+        if isinstance(subject, ErrorView):
+            code = subject.code
+            subject = next((alert for alert in self.monitor.snapshot.alerts if alert.code == code), None)
+        wanted = EVIDENCE.get(subject.kind, "loss") if isinstance(subject, AlertView) else "loss"
+        # Of the GPU in question, where there is such a chart.
+        own = f"{wanted}:{subject.node}:{subject.gpu}" if isinstance(subject, AlertView) else ""
+        found = next((chart for key in (own, wanted) for chart in charts if chart.key == key), None)
         found = found or (charts[0] if charts else None)
         return found if found is not None and found.points.x else None
 
@@ -257,7 +263,8 @@ class WhyPage(Behind):
             self.load()
         super().show(snapshot, changed)
         if changed & {"charts", "spans"} and (chart := self.evidence()) is not None:
-            self.chart.show(chart, snapshot.spans)
+            # Evidence does not fade with the run.
+            self.chart.show(replace(chart, stale_s=None), snapshot.spans)
 
     def show_subject(self) -> None:
         """Draw the text anew."""
@@ -304,7 +311,7 @@ class WhyPage(Behind):
         return next((alert.id for alert in self.monitor.snapshot.alerts if alert.code == code), None)
 
     def footer_keys(self) -> list[tuple[str, str]]:
-        labels = {"open": "log at this line", "gpus": "", "nodes": "", "errors": ""}
+        labels = {"open": "log at this line", "charts": "", "gpus": "", "nodes": "", "errors": ""}
         if self.subject is None or self.subject.source is None:
             labels["open"] = ""
         if self.kind == "error":

@@ -15,19 +15,33 @@ from trainmon.widgets.scale import Scale, clamp
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
+def _stroke(dots: int) -> int:
+    """The dots of a cell and those above and below each."""
+    out = dots
+    for bits in _BITS:
+        for upper, lower in pairwise(bits):
+            out |= (upper if dots & lower else 0) | (lower if dots & upper else 0)
+    return out
+
+
+STROKES = tuple(_stroke(dots) for dots in range(256))
+"""By the line's dots in a cell: how far its band is drawn in the line's colour; beyond, the cell stays empty."""
+
+
 class Canvas:
     """Dots of one chart.
 
     Attributes:
         dots: Braille bits a cell, row by row.
-        line: True for cells that the line crosses.
+        line: True for cells that the line crosses; own: the line's dots alone.
     """
 
-    __slots__ = ("columns", "dots", "line", "rows")
+    __slots__ = ("columns", "dots", "line", "own", "rows")
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
         self.dots = [0] * (columns * rows)
+        self.own = [0] * (columns * rows)
         self.line = [False] * (columns * rows)
 
     def column(self, x: int, top: int, bottom: int, *, line: bool) -> None:
@@ -42,6 +56,7 @@ class Canvas:
             self.dots[at] |= bits[y & 3]
             if line:
                 self.line[at] = True
+                self.own[at] |= bits[y & 3]
 
 
 def reduce_columns(points: Points, scale: Scale, columns: int) -> list[tuple[int, float, float, float, float, float]]:

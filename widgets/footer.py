@@ -32,6 +32,13 @@ def draw_footer(keys: Sequence[tuple[str, str]], width: int, height: int = 1, *,
     while kept and needs() > room:
         droppable = [index for index, (key, _) in enumerate(kept) if key not in _LAST]
         kept.pop(droppable[-1] if droppable else -1)
+    # Keys come by weight, so that the least is dropped first; digits are then read in their order.
+    digits = [index for index, (key, _) in enumerate(kept) if key.isdigit()]
+    if digits:
+        views = sorted((kept[index] for index in digits), key=lambda one: one[0])
+        others = [(index, one) for index, one in enumerate(kept) if not one[0].isdigit()]
+        kept = [one for index, one in others if index < digits[0]] + views
+        kept += [one for index, one in others if index > digits[0]]
     pen = Pen(width)
     at = 1
     for key, label in kept:

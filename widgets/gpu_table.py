@@ -139,7 +139,7 @@ def heads_in_rule(width: int, title: list[Span], heads: Sequence[tuple[int, str]
     return pen.row()
 
 
-def _draw_row(row: GpuRow, columns: _Columns, width: int, by_node: bool) -> Pen:
+def _draw_row(row: GpuRow, columns: _Columns, width: int, by_node: bool, stale: bool) -> Pen:
     pen = Pen(width)
     colour = _severity(row)
     level = memory_colour(row) or (colour if colour == "critical" else "")
@@ -154,13 +154,14 @@ def _draw_row(row: GpuRow, columns: _Columns, width: int, by_node: bool) -> Pen:
         pen.put(columns.name_at, name, loud)
     else:
         pen.right(min(columns.name_end, columns.name_at + 2), name, loud)
+    quiet = "muted" if stale else "data"
     if columns.util:
         share = None if row.util_percent is None else row.util_percent / 100
-        pen.spans(columns.util_at, bar(share, columns.util_bar))
+        pen.spans(columns.util_at, bar(share, columns.util_bar, quiet))
         pen.right(columns.util, units.bare_percent(row.util_percent), "text")
     share = memory_share(row)
     if share is not None:
-        pen.spans(columns.memory_at, bar(share, columns.memory_bar, level or "data"))
+        pen.spans(columns.memory_at, bar(share, columns.memory_bar, level or quiet))
     pen.right(columns.memory, units.memory(row.memory_mb), level + "+bold" if level else "text")
     if columns.heat:
         pen.right(columns.heat, units.celsius(row.temperature_c), "text")
@@ -177,20 +178,31 @@ def _draw_row(row: GpuRow, columns: _Columns, width: int, by_node: bool) -> Pen:
 
 
 def draw_gpus(
-    panel: GpuPanel, width: int, height: int, *, focused: bool = False, selected: int = 0, start: int = 0
+    panel: GpuPanel,
+    width: int,
+    height: int,
+    *,
+    focused: bool = False,
+    selected: int = 0,
+    start: int = 0,
+    stale: bool = False,
 ) -> list[Row]:
     """Heading, column heads and one row a GPU; below 46 columns the heads stand in the rule.
 
     Args:
         start: First row shown while the panel has the focus; without it the worst are shown where not all fit.
+        stale: Nothing new arrives: bars turn grey.
     """
     if width < 1 or height < 1:
         return []
     age = f" · {units.age(panel.age_s)} ago" if panel.age_s is not None else ""
     by_node = any(row.index is None for row in panel.rows) or len({row.node for row in panel.rows}) > 1
     if not panel.rows:
-        rows = [heading(width, "GPUs", [[(panel.subject, "text")]] if panel.subject else [], "", focused=focused)]
         text = panel.sentence or "no GPU figures in the logs so far"
+        fields: list[list[Span]] = [[(panel.subject, "text")]] if panel.subject else []
+        if height == 1:
+            fields.append([(text, "muted")])
+        rows = [heading(width, "GPUs", fields, "", focused=focused)]
         for line in textwrap.wrap(text, max(8, width - 2)):
             pen = Pen(width)
             pen.put(1, line, "muted")
@@ -206,7 +218,7 @@ def draw_gpus(
         field: list[Span] = [(panel.subject, "text")]
         hidden = len(panel.rows) - (height - 2)
         if hidden > 0 and not focused:
-            field.append((f", worst {max(0, height - 2)} of {len(panel.rows)}", "muted"))
+            field.append((f", worst {max(0, height - 2)} of {max(panel.total, len(panel.rows))}", "muted"))
         rows = [heading(width, "GPUs", [field], panel.origin + age, focused=focused)]
         room = height - 2
         if room > 0:
@@ -218,7 +230,7 @@ def draw_gpus(
         return rows[:height]
     shown = list(range(start, min(start + room, len(panel.rows)))) if focused else worst(panel.rows, room)
     for index in shown:
-        pen = _draw_row(panel.rows[index], columns, width, by_node)
+        pen = _draw_row(panel.rows[index], columns, width, by_node, stale)
         if focused and index == selected:
             mark_selected([pen])
         rows.append(pen.row())
@@ -233,17 +245,26 @@ class GpuTable(ListInstrument[GpuRow]):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._panel = GpuPanel()
+        self._stale = False
 
     def items(self) -> Sequence[GpuRow]:
         return self._panel.rows
 
-    def show(self, panel: GpuPanel) -> None:
-        """Shows the GPUs of a node."""
-        self._panel = panel
+    def show(self, panel: GpuPanel, stale: bool = False) -> None:
+        """Shows the GPUs of a node; `stale` when nothing new arrives."""
+        self._panel, self._stale = panel, stale
         self.selected = max(0, min(self.selected, len(panel.rows) - 1))
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
         room = height - (1 if width < _NARROW else 2)
         start, _ = self.windowed([1] * len(self._panel.rows), room)
-        return draw_gpus(self._panel, width, height, focused=self.has_focus, selected=self.selected, start=start)
+        return draw_gpus(
+            self._panel,
+            width,
+            height,
+            focused=self.has_focus,
+            selected=self.selected,
+            start=start,
+            stale=self._stale,
+        )

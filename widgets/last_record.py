@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+from trainmon import units
 from trainmon.snapshot import LogLine
-from trainmon.widgets.logtext import LEVEL_GLYPHS, log_spans
+from trainmon.widgets.logtext import LEVEL_GLYPHS, log_spans, without_prefix
 from trainmon.widgets.paint import Instrument, Pen, Row, cut
 from trainmon.widgets.parts import spans_width
 
 
-def draw_last_record(last: LogLine | None, width: int, height: int = 1) -> list[Row]:
-    """One row: who wrote it, and the line."""
+def draw_last_record(last: LogLine | None, width: int, height: int = 1, *, several: bool = True) -> list[Row]:
+    """One row: when it was written and who wrote it, and the line.
+
+    Args:
+        several: There is more than one who could have written it; else the name is left out.
+    """
     if width < 1 or height < 1:
         return []
     pen = Pen(width)
-    end = width - 1
     if last is None:
         pen.put(1, cut("no line yet", width - 2), "muted")
-        return [pen.row()]
+    else:
+        draw_line(pen, last, several=several)
+    return [pen.row()]
+
+
+def draw_line(pen: Pen, line: LogLine, *, several: bool) -> None:
+    """A line of a log: clock, name, glyph of a bad level, text. Rows below each other share their columns."""
+    end = pen.width - 1
     at = 1
-    glyph = LEVEL_GLYPHS.get(last.level or "")
+    clock, level, text = without_prefix(line.text)
+    level = line.level or level
+    if not clock and line.time is not None:
+        clock = units.clock(line.time)
+    if clock and pen.width >= 60:
+        at = pen.put(at, clock, "muted", end) + 2
+    if several and line.node:
+        at = pen.put(at, cut(line.node, max(0, min(24, pen.width // 3))), "muted", end) + 2
+    glyph = LEVEL_GLYPHS.get(level or "")
     if glyph is not None:
         at = pen.put(at, glyph[0], glyph[1], end) + 1
-    if last.node:
-        at = pen.put(at, cut(last.node, max(0, min(24, width // 3))), "muted", end) + 2
     if at >= end:
-        return [pen.row()]
-    spans = log_spans(last.text, last.level)
+        return
+    spans = log_spans(text, level)
     pen.spans(at, spans, end)
     if at + spans_width(spans) > end:
         pen.put(end - 1, "…", "muted")
-    return [pen.row()]
 
 
 class LastRecord(Instrument):
@@ -40,11 +56,12 @@ class LastRecord(Instrument):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._last: LogLine | None = None
+        self._several = True
 
-    def show(self, last: LogLine | None) -> None:
-        """Shows the newest line."""
-        self._last = last
+    def show(self, last: LogLine | None, several: bool = True) -> None:
+        """Shows the newest line, with its writer where there are `several`."""
+        self._last, self._several = last, several
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        return draw_last_record(self._last, width, height)
+        return draw_last_record(self._last, width, height, several=self._several)

@@ -9,6 +9,12 @@ from trainmon.widgets.cells import Span, clean
 from trainmon.widgets.palette import HEALTH_GLYPHS
 
 _PAIR = re.compile(r"([A-Za-z_][\w./()%-]*\s?[=:]\s?)(-?[^\s,;|{}\[\]]+)")
+_PREFIX = re.compile(
+    r"[\[(]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|\d\d[-/]\d\d[ T])?(?P<clock>\d\d:\d\d:\d\d)"
+    r"(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?[\])]?[ ,|:-]{0,3}"
+    r"(?:[\[(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)[\])]?(?![A-Za-z0-9_])[ |:-]{0,3})?"
+)
+_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _NUMBER = re.compile(r"-?\d|nan|inf|none|true|false", re.IGNORECASE)
 
 LEVEL_TOKENS = {"FATAL": "critical+bold", "ERROR": "critical", "WARN": "warning", "DEBUG": "muted"}
@@ -21,6 +27,19 @@ _LIMIT = 4000
 """Characters that are looked at; more never fit on a screen."""
 
 
+def without_prefix(text: str) -> tuple[str, str | None, str]:
+    """(clock, level, rest) of a line that begins with its time: "11:15:47", "INFO", "step=1150 …".
+
+    Date, fraction and level word say little beside the line itself; clock and rest are as they stand. A line that
+    begins otherwise comes back whole, with an empty clock.
+    """
+    match = _PREFIX.match(text)
+    if match is None or match.end() >= len(text):
+        return "", None, text
+    level = match["level"]
+    return match["clock"], _LEVELS.get(level, level) if level else None, text[match.end() :]
+
+
 def log_spans(text: str, level: str | None = None) -> list[Span]:
     """`key=value` with the key muted; other text plain, all of it in the colour of a bad level."""
     text = clean(text[:_LIMIT])
@@ -29,17 +48,23 @@ def log_spans(text: str, level: str | None = None) -> list[Span]:
         return [(text, token)]
     out: list[Span] = []
     at = 0
-    for match in _PAIR.finditer(text):
+    prefix = _PREFIX.match(text)
+    if prefix is not None:
+        # Of a line's time and level nothing but their place is looked for.
+        at = prefix.end()
+        out.append((text[:at], "muted"))
+    told = len(out)
+    for match in _PAIR.finditer(text, at):
         if not (match.group(1).rstrip().endswith("=") or _NUMBER.match(match.group(2))):
             continue
         if match.start() > at:
-            out.append((text[at : match.start()], "muted" if out else "text"))
+            out.append((text[at : match.start()], "muted" if len(out) > told else "text"))
         out.append((match.group(1), "muted"))
         out.append((match.group(2), "text"))
         at = match.end()
     if at < len(text):
         rest = text[at:]
-        out.append((rest, "muted" if out and not any(char.isalnum() for char in rest) else "text"))
+        out.append((rest, "muted" if len(out) > told and not any(char.isalnum() for char in rest) else "text"))
     return out
 
 

@@ -12,6 +12,8 @@ from trainmon.widgets.parts import spans_width, sparkline, trend
 
 _NARROW_ORDER = ("tokens_per_second", "samples_per_second", "step_time_s", "mfu", "grad_norm")
 """What comes first where not all have room."""
+_ONWARD = ("epoch", "tokens_seen", "consumed_tokens", "consumed_samples")
+"""What only ever grows has no trend."""
 _PITCH = 32
 _SPARK = 24
 _CALM_CHANGE = 3.0
@@ -23,7 +25,7 @@ def metric_trend(metric: MetricView) -> list[Span]:
     change = metric.change_percent
     if change is None or not math.isfinite(change):
         return []
-    if round(change) == 0 or (metric.severity is None and abs(change) < _CALM_CHANGE):
+    if metric.key in _ONWARD or round(change) == 0 or (metric.severity is None and abs(change) < _CALM_CHANGE):
         return []
     token = "critical" if metric.severity == "critical" else "warning" if metric.severity == "warning" else "muted"
     if metric.unit in ("mfu", "percent") and metric.value is not None and change > -99.9:
@@ -63,7 +65,7 @@ def draw_metrics(metrics: Sequence[MetricView], width: int, height: int, *, stal
         return []
     if width <= 90:
         return [_flowing(metrics, width)]
-    pitch = _PITCH if width >= 140 else 25 if width < 120 else 24
+    pitch = _PITCH if width >= 140 else 25 if width < 120 else max(24, min(_PITCH, (width - 2) // len(metrics)))
     count = max(1, (width - 2 + 3) // pitch)
     shown = chosen(metrics, min(count, 4) if width < 120 else count)
     if width >= 140 and count > 5:
@@ -78,7 +80,8 @@ def draw_metrics(metrics: Sequence[MetricView], width: int, height: int, *, stal
     for index, (metric, spans) in enumerate(zip(shown, drawn, strict=True)):
         at = 1 + index * pitch
         numbers.spans(at, spans if spans_width(spans) < pitch else spans[:2], min(at + pitch - 1, width - 1))
-        cells = min(_SPARK, pitch - 8, width - 1 - at)
+        # A young run's begins under its name and grows to the right.
+        cells = min(_SPARK, pitch - 8, width - 1 - at, len(metric.spark))
         bad = "critical" if metric.severity == "critical" else "warning"
         token = "muted" if stale else "data"
         lines.spans(at, sparkline(metric.spark, cells, bad_from=metric.bad_from, token=token, bad=bad))

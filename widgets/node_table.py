@@ -21,6 +21,8 @@ GRID_LIMIT = 1024
 _GRID_ROW = 32
 _WIDE, _NARROW = 76, 46
 _HOT_C = 85.0
+_WORD = 20
+"""Cells that the state keeps in a wide table: words come and go, the columns behind them stay."""
 _WEIGHT = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 4}
 
 
@@ -68,25 +70,39 @@ class _Columns:
         self.name = min(longest, 24 if self.wide else 16 if not self.narrow else 12)
         gap = 3 if not self.narrow else 2
         self.state = 3 + self.name + gap
+        words = max((width_of(node.word) for node in nodes), default=2)
+        self._place(nodes, has, width, words, 0, 10)
+        if self.wide:
+            # Room beyond what a long state needs goes between the numbers and into the sparkline.
+            slack = self.word - max(_WORD, words)
+            numbers = sum(1 for end in (self.own, self.versus, self.wait, self.memory, self.heat) if end)
+            more = max(0, min(3, slack // max(1, numbers + 2)))
+            slack -= more * numbers
+            cells = 10 if slack < 10 or not self.spark else 20
+            self._place(nodes, has, width, words, more, cells)
+
+    def _place(
+        self, nodes: Sequence[NodeView], has: dict[str, bool], width: int, words: int, more: int, cells: int
+    ) -> None:
+        """Columns from the right end on, each `more` wider than it must be."""
         end = width - 2 if not self.narrow else width - 1
         self.heat = self.memory = self.wait = self.versus = self.own = self.step = 0
         self.spark = self.spark_cells = 0
         if has["temperature_c"]:
-            self.heat, end = end, end - 5
+            self.heat, end = end, end - 5 - more
         if has["memory_mb"]:
-            self.memory, end = end, end - 7
+            self.memory, end = end, end - 7 - more
         if has["wait_s"] and self.wide:
-            self.wait, end = end, end - 7
+            self.wait, end = end, end - 7 - more
         if has["versus_percent"] and width >= 56:
-            self.versus, end = end, end - 7
+            self.versus, end = end, end - 7 - more
         if self.wide and any(node.spark for node in nodes):
             # A blank column and a half before the next number.
-            self.spark_cells = 10
-            self.spark = end - 11
+            self.spark_cells = cells
+            self.spark = end - cells - 1
             end = self.spark - 2
         if has["own_s"]:
-            self.own, end = end, end - (7 if not self.narrow else 5)
-        words = max((width_of(node.word) for node in nodes), default=2)
+            self.own, end = end, end - (7 + more if not self.narrow else 5)
         room = end - self.state - min(12, max(5, words)) - 1
         if has["step"] and not self.narrow and room >= 7:
             self.step, end = end, end - 8
@@ -110,6 +126,15 @@ def _heads(columns: _Columns) -> list[tuple[int, str]]:
     return out
 
 
+def _spark(node: NodeView, cells: int, token: str, bad: str) -> list[Span]:
+    """The node's recent step times; a column each, or two where there is room for that."""
+    values, begun = node.spark, node.bad_from
+    if values and len(values) * 2 <= cells:
+        values = tuple(value for value in values for _ in (0, 1))
+        begun = None if begun is None else 2 * begun
+    return sparkline(values, cells, bad_from=begun, token=token, bad=bad)
+
+
 def _draw_row(node: NodeView, columns: _Columns, width: int, *, stale: bool) -> Pen:
     pen = Pen(width)
     bad = node.health in ("critical", "warning")
@@ -129,9 +154,7 @@ def _draw_row(node: NodeView, columns: _Columns, width: int, *, stale: bool) -> 
     if columns.spark:
         token = "muted" if stale else "data"
         colour = slow_token.removesuffix("+bold")
-        pen.spans(
-            columns.spark, sparkline(node.spark, columns.spark_cells, bad_from=node.bad_from, token=token, bad=colour)
-        )
+        pen.spans(columns.spark, _spark(node, columns.spark_cells, token, colour))
     if columns.versus:
         pen.right(columns.versus, units.change(versus), slow_token if slow else "muted")
     if columns.wait:
@@ -144,6 +167,16 @@ def _draw_row(node: NodeView, columns: _Columns, width: int, *, stale: bool) -> 
         hot = heat is not None and heat >= _HOT_C and (bad or slow)
         pen.right(columns.heat, units.celsius(heat), "warning+bold" if hot else "text")
     return pen
+
+
+def merged(width: int, height: int) -> bool:
+    """The column heads stand in the heading's rule: in narrow panels, and where a row is dear."""
+    return width < _NARROW or height == 3
+
+
+def gridded(nodes: int, width: int) -> bool:
+    """The strip of that many nodes would not fit into the heading."""
+    return nodes > GRID_FROM or (width >= _WIDE and not strip(["ok"] * nodes, width // 3))
 
 
 def grid_rows(nodes: Sequence[NodeView], width: int, room: int, marked: str | None = None) -> list[Row]:
@@ -205,11 +238,11 @@ def draw_nodes(
         return [heading(width, "nodes", focused=focused), pen.row()][:height]
     columns = _Columns(nodes, width)
     in_order = [node.health for node in sorted(nodes, key=lambda node: natural(node.name))]
-    cells = strip(in_order, width // 3) if len(nodes) <= GRID_FROM else []
+    cells = [] if gridded(len(nodes), width) else strip(in_order, width // 3)
     token = "accent+bold" if focused else "strong"
     rows: list[Row] = []
     grid: list[Row] = []
-    if columns.narrow:
+    if merged(width, height):
         head: list[Span] = [("nodes", token)]
         if len(nodes) > 1:
             room = (columns.own or columns.memory or columns.heat or width) - 8 - 7
@@ -218,7 +251,7 @@ def draw_nodes(
         rows.append(heads_in_rule(width, head, _heads(columns), focused=focused))
     else:
         fields: list[list[Span]] = [cells] if cells and len(nodes) > 1 else []
-        counted = summary(nodes) if width >= _WIDE or len(nodes) > GRID_FROM else []
+        counted = summary(nodes) if width >= _WIDE or gridded(len(nodes), width) else []
         each = math.ceil(len(nodes) / GRID_LIMIT)
         if each > 1:
             counted = [*counted, (f" · a cell is the worst of {each}", "muted")]
@@ -226,7 +259,7 @@ def draw_nodes(
             fields.append(counted)
         note = f"{meta} · {units.count(len(nodes))} nodes" if len(nodes) > height - 2 else meta
         rows.append(heading(width, "nodes", fields, note if width >= 56 else "", focused=focused))
-        if len(nodes) > GRID_FROM and height >= 8:
+        if gridded(len(nodes), width) and height >= 8:
             current = nodes[max(0, min(selected, len(nodes) - 1))]
             grid = grid_rows(nodes, width, height - 6, current.name if focused else None)
             rows += grid
@@ -246,10 +279,10 @@ def draw_nodes(
 
 def rows_for_nodes(nodes: int, width: int, height: int) -> int:
     """Rows that are left for single nodes in a panel of that size."""
-    if width < _NARROW:
+    if merged(width, height):
         return max(0, height - 1)
     used = 1
-    if nodes > GRID_FROM and height >= 8:
+    if gridded(nodes, width) and height >= 8:
         cells = min(nodes, math.ceil(nodes / max(1, math.ceil(nodes / GRID_LIMIT))))
         used += min(height - 6, math.ceil(cells / _GRID_ROW))
     return max(0, height - used - (1 if height - used >= 2 else 0))

@@ -124,7 +124,7 @@ def _fit_every(low: float, high: float, rows: int, span: float, every: int) -> t
             # The bottom is a multiple of the tick step, where that does not fit of the row.
             for grain in (row * every, row) if every == 2 else (row * every,):
                 bottom = math.floor((low + row * 0.4999) / grain + 1e-9) * grain
-                if bottom > low:
+                if bottom > low and rows > 3:
                     bottom = math.floor(low / grain + 1e-9) * grain
                 if bottom + (rows - 0.5) * row >= high and bottom - 0.5 * row <= low:
                     return bottom, row
@@ -132,11 +132,16 @@ def _fit_every(low: float, high: float, rows: int, span: float, every: int) -> t
 
 
 def fit_rows(low: float, high: float, rows: int) -> tuple[float, float, int]:
-    """Bottom value, row value and rows between ticks (2, or 3 where that makes the rows a quarter finer)."""
+    """Bottom value, row value and rows between ticks: 2, or 3 for rows a quarter finer, or 1 in a low plot."""
     low, high = clamp(low), clamp(high)
+    if high == low and low:
+        # One value says nothing of its scale: half of it above and below gives ticks that differ.
+        low, high = low - abs(low) / 2, high + abs(high) / 2
     span = max(high - low, abs(high) * 0.01, abs(low) * 0.01, 1e-300)
     if span <= 1e-300:
         span = 1.0
+    if rows <= 3 and (fine := _fit_every(low, high, rows, span, 1)) is not None:
+        return *fine, 1
     best = _fit_every(low, high, rows, span, 2)
     other = _fit_every(low, high, rows, span, 3) if rows >= 8 else None
     if other is not None and (best is None or other[1] <= best[1] * 0.75):
@@ -149,8 +154,9 @@ def fit_rows(low: float, high: float, rows: int) -> tuple[float, float, int]:
 def value_range(points: Points) -> tuple[float, float, float] | None:
     """Lowest value, highest after the warm-up and highest of all; None without a finite value."""
     count = min(len(points.x), len(points.lo), len(points.hi))
-    lows = [value for value in points.lo[:count] if finite(value)]
-    highs = [value for value in points.hi[:count] if finite(value)]
+    # The line may leave the band where the band is of others.
+    lows = [value for value in map(min, points.lo, points.mid) if finite(value)]
+    highs = [value for value in map(max, points.hi, points.mid) if finite(value)]
     if not lows or not highs:
         return None
     low, high = min(lows), max(highs)
@@ -158,7 +164,7 @@ def value_range(points: Points) -> tuple[float, float, float] | None:
     if count >= 20:
         first, last = points.x[0], points.x[count - 1]
         start = bisect_left(points.x, first + (last - first) * _WARM_UP, 0, count)
-        late = [value for value in points.hi[start:count] if finite(value)]
+        late = [v for v in map(max, points.hi[start:count], points.mid[start:count]) if finite(v)]
         if late:
             settled = max(late)
     return low, settled, high
@@ -202,7 +208,7 @@ def tick_labels(values: Sequence[float], *, rate: bool = False) -> list[str]:
     if biggest == 0:
         return ["0" for _ in values]
     if biggest >= 1e15 or biggest < 0.01:
-        for decimals in (0, 1, 2):
+        for decimals in (0, 1, 2, 3):
             texts = [f"{value:.{decimals}e}" for value in values]
             if all(math.isclose(float(text), value, rel_tol=1e-9) for text, value in zip(texts, values, strict=True)):
                 break

@@ -17,6 +17,9 @@ facts = st.builds(
     empty=st.booleans(),
     third=st.booleans(),
     sources=st.integers(0, 50),
+    charts=st.integers(0, 2),
+    incident=st.booleans(),
+    quiet=st.booleans(),
 )
 
 
@@ -42,7 +45,9 @@ def test_every_panel_is_shown_or_counted(width, height, what):
     for name in COUNTED:
         if name in ("errors", "events") and name != band:
             continue
-        if (name == "lr" and width < 80) or (name == "metrics" and not what.metrics):
+        if (name == "lr" and (width < 80 or what.charts < 2)) or (name == "nodes" and not what.gpus and what.nodes < 2):
+            continue
+        if name == "metrics" and not what.metrics:
             continue
         assert (name in laid.places) != (name in laid.hidden), name
 
