@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Opened, Record
+from trainmon.parsing.parser import FileParser
 from trainmon.session.errors import MAX_GROUPS, MAX_PLACES, ErrorBook
 from trainmon.session.events import MAX_EVENTS, EventBook
+from trainmon.session.files import SourceFile
 from trainmon.session.gpus import GpuBook
 from trainmon.session.inbox import Inbox
 from trainmon.session.nodes import NodeBook, Ring
@@ -248,3 +250,14 @@ def test_a_constant_rate_has_no_warm_up() -> None:
     warm = WarmUp()
     assert not any(warm.take(step, 1e-4) for step in range(100))
     assert schedule_note(warm, [], [], None, "") == ""
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_the_newest_line_behind_a_hole_is_shown() -> None:
+    file = SourceFile(1, "a.log", "/a.log", "a", FileParser("a.log"))
+    file.keep_tail(b"step 1\n" + b"\0" * 60_000 + b"step 2\n", 65_536)
+    assert file.last_line() == "step 2" and file.last_lines() == ["step 2"]
+    file.keep_tail(b"\0" * 60_000, 65_536)
+    assert file.last_line() == "step 2"

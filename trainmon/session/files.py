@@ -95,7 +95,7 @@ class SourceFile:
         end = len(self.tail)
         while end > 0:
             start = self.tail.rfind(b"\n", 0, end) + 1
-            text = shown(bytes(self.tail[start:end]), MAX_LINE)
+            text = shown(bytes(self.tail[start:end]).replace(b"\0", b""), MAX_LINE)
             if text.strip():
                 return text
             end = start - 1
@@ -107,7 +107,7 @@ class SourceFile:
         lines = text.split(b"\n")
         if len(text) >= TAIL_BYTES_MANY and len(lines) > 1:
             lines = lines[1:]  # the first one is cut
-        found = [shown(line, MAX_LINE) for line in lines if line.strip()]
+        found = [shown(line.replace(b"\0", b""), MAX_LINE) for line in lines if line.strip(b" \t\r\0")]
         return [line for line in found if line][-count:]
 
 
