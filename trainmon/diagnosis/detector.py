@@ -50,6 +50,8 @@ def moment(record: Record, at: float | None) -> float:
 def step_of_record(record: Record) -> int | None:
     """The record's step, where it has one that can be counted with."""
     step = record.values.get("step")
+    if type(step) is int and -1 < step < 9007199254740992:  # 2^53; the usual case
+        return step
     if isinstance(step, bool) or not isinstance(step, (int, float)):
         return None
     if step != step or not -1 < step < 2**53:

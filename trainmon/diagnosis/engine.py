@@ -109,9 +109,10 @@ class Detectors:
         if live and kind not in CHATTER:
             pulse.line(mine, arrival - pulse.shift)
         if kind == "metrics":
-            total = number(record.values.get("total_steps"))
-            if total is not None and 0.0 < total < 2**53:
-                pulse.total = int(total)
+            if "total_steps" in record.values:
+                total = number(record.values["total_steps"])
+                if total is not None and 0.0 < total < 2**53:
+                    pulse.total = int(total)
             step = step_of_record(record)
             if step is None and "loss" in record.values and (pulse.step is None or mine.uncounted):
                 # A log without steps goes on, too.

@@ -102,7 +102,7 @@ class Memory:
     def _reading(
         self, key: tuple[str, int | None], card: Card, used: float, record: Record, at: float | None
     ) -> Iterable[Incident]:
-        now = moment(record, at)
+        now = record.time if record.time is not None else moment(record, at)
         step = step_of_record(record)
         x = float(step) if step is not None else float(card.samples)
         if card.steps and x <= card.steps[-1]:
@@ -154,6 +154,8 @@ class Memory:
     # ------------------------------------------------------------ the rules
 
     def _rule(self, card: Card, ended: bool, used: float) -> tuple[str, Severity, Trend | None] | None:
+        if not card.total and not ended:
+            return None  # where the card's size is assumed blocks are all that counts
         limits = self._thresholds
         capacity, assumed = capacity_of(card)
         if limits.memory_full_within_s is not None:

@@ -6,6 +6,7 @@ Readings of one GPU are kept as the maxima of blocks, and a rise is looked for i
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from itertools import pairwise
 
 from trainmon.series.robust import mann_kendall, median, theil_sen
@@ -19,6 +20,7 @@ TAU = 0.6
 GROWN = 0.02
 CRITICAL_S = 600.0
 CARDS_GIB = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288)
+_CARDS_MB = tuple(c * 1024.0 for c in CARDS_GIB)
 
 
 class Card:
@@ -67,7 +69,8 @@ def capacity_of(card: Card) -> tuple[float, bool]:
     """MiB of the card, and whether that is assumed."""
     if card.total:
         return card.total, False
-    return next((c * 1024.0 for c in CARDS_GIB if c * 1024.0 >= card.high), card.high * 1.25), True
+    i = bisect_left(_CARDS_MB, card.high)
+    return _CARDS_MB[i] if i < len(_CARDS_MB) else card.high * 1.25, True
 
 
 def close(card: Card, capacity: float) -> Trend | None:

@@ -9,6 +9,8 @@ GAPS = 24
 LEARN_AT_MOST_S = 3600.0
 """Longer pauses are never taken for usual: an hour's silence that ended is still an incident."""
 HOUR = 3600.0
+JUMP_S = HOUR / 2
+"""A clock that is changed moves by more."""
 
 
 class Pace:
@@ -84,7 +86,7 @@ class Pace:
 
 def clock_jump(gap: float, typical: float | None) -> bool:
     """Whether a gap in the log's own times is a change of its clock (summer time, a zone) and no pause."""
-    if gap < HOUR / 2:
+    if gap < JUMP_S:
         return False
     off = abs(gap - HOUR * round(gap / HOUR))
     return off <= max(5.0, 3.0 * (typical or 1.0)) and gap <= 14 * HOUR

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainmon.diagnosis.pace import Pace, clock_jump
+from trainmon.diagnosis.pace import JUMP_S, Pace, clock_jump
 from trainmon.model import Record
 
 CHATTER = frozenset(("gpu", "host"))
@@ -180,7 +180,7 @@ class Pulse:
         if at is not None:
             since = self.pace.last
             gap = at - since if since is not None else 0.0
-            jumped = not live and clock_jump(gap, self.pace.typical)
+            jumped = not live and gap >= JUMP_S and clock_jump(gap, self.pace.typical)
             if gap > 5.0:
                 self.stall_limit_s = self.limit()  # before this gap is learned from
             self.pace.mark(at, self.stall_limit_s, learn=not paused and not jumped)
@@ -188,7 +188,8 @@ class Pulse:
                 self.gap = (since, at, previous)
             if jumped:
                 self.per_step.clear()
-        self.end_pause(gap)
+        if self.pause is not None:
+            self.end_pause(gap)
         moment = log_time if log_time is not None else at
         if moment is not None:
             if self.per_step and not 0.0 <= moment - self.per_step[-1][0] < 7200.0:

@@ -72,7 +72,7 @@ class Straggler:
 
     def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
         values = record.values
-        if self._bar is None:
+        if self._bar is None or "step_time_s" not in values:
             return ()
         wall = number(values.get("step_time_s"))
         step = values.get("step")

@@ -27,7 +27,7 @@ def step_of(step: int | None, total: int | None) -> str:
 
 def number(value: Value | None) -> float | None:
     """A field as a float; None when it is missing or no number."""
-    if isinstance(value, float):
+    if value is None or isinstance(value, float):
         return value
     if isinstance(value, int):
         return float(value)

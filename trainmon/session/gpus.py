@@ -51,7 +51,6 @@ class GpuBook:
         self._by_node: dict[str, list[_Gpu]] = {}
         self._ranks: dict[str, int | None] = {}
         self._index_of: dict[tuple[str, int], int] = {}
-        self._worst: dict[str, tuple[float | None, float | None]] = {}
         self.newest: float | None = None
         self.interval: float | None = None
         self.revision = 0
@@ -93,9 +92,6 @@ class GpuBook:
             clock = finite(record.extra.get("gpu_clock_mhz", record.extra.get("sm_clock_mhz")))
             if clock is not None:
                 gpu.clock = clock
-        if "gpu_memory_mb" in values or "gpu_temperature_c" in values:
-            cards = self._by_node[node]
-            self._worst[node] = _top(card.memory for card in cards), _top(card.temperature for card in cards)
         if self.newest is not None and heard > self.newest:
             gap = heard - self.newest
             self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
@@ -123,7 +119,8 @@ class GpuBook:
 
     def worst(self, node: str) -> tuple[float | None, float | None]:
         """Memory in MiB of the node's fullest GPU, and the temperature of its hottest in °C."""
-        return self._worst.get(node, (None, None))
+        cards = self.of(node)
+        return _top(card.memory for card in cards), _top(card.temperature for card in cards)
 
     def index_of(self, node: str, rank: int) -> int | None:
         """The GPU of a rank: as its figures told, else by its place among the node's GPUs; None when unknown."""

@@ -49,6 +49,10 @@ class Ring:
             return self._values[: self._at].tolist()
         return self._values[self._at :].tolist() + self._values[: self._at].tolist()
 
+    def newest(self) -> float:
+        """The last one; 0 while there is none."""
+        return self._values[self._at - 1]
+
     def clear(self) -> None:
         """Forget all of them."""
         self._at = 0
@@ -233,7 +237,7 @@ class NodeState:
             own = whole - wait if wait is not None and 0 <= wait < whole else whole
         if own is None:
             if fresh and self.step_time is None and len(self._pace):
-                self._push_own(self._pace.values()[-1], True)
+                self._push_own(self._pace.newest(), True)
             return
         if own > 0:
             self.own_from_log = True
