@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,25 @@ def test_the_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
     assert (settings.theme, settings.flash, settings.bell, settings.ascii, settings.poll_s) == (
         "auto", True, True, None, 0.1,
     )  # fmt: skip
+
+
+def test_what_is_no_file_makes_nobody_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trainmon.toml")
+    with pytest.raises(ConfigError, match="a pipe"):
+        load(cwd=tmp_path, env={})
+    (tmp_path / "trainmon.toml").unlink()
+    (tmp_path / "trainmon.toml").symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="a device"):
+        load(cwd=tmp_path, env={})
+    with pytest.raises(ConfigError, match="longer than 1 MiB"):
+        load(Path("/dev/zero"), env={})
+    (tmp_path / "trainmon.toml").unlink()
+    (tmp_path / "trainmon.toml").mkdir()
+    with pytest.raises(ConfigError, match="a folder"):
+        load(cwd=tmp_path, env={})
+    assert load(Path("/dev/null"), env={}) == replace(Settings(), files=(Path("/dev/null"),))
+
+
+def test_thousands_of_problems_are_not_listed(tmp_path: Path) -> None:
+    found = problems(tmp_path / "c.toml", "[thresholds]\n" + "".join(f"zzz{i} = 1\n" for i in range(5000)))
+    assert len(found) == 21 and "4,980 more" in found[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from trainmon.settings.model import TAG_NAMES, Settings
 
 PROJECT_FILE = "trainmon.toml"
 PREFIX = "TRAINMON_"
+MOST_BYTES = 1 << 20
+MOST_PROBLEMS = 20
 _NOT_SETTINGS = ("CONFIG",)
 _HEADER = re.compile(r"\s*\[+\s*([^\]#]+?)\s*\]+")
 _ASSIGNMENT = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
@@ -58,7 +61,9 @@ def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str
             files.append(path)
     _read_variables(env, found)
     if found.problems:
-        raise ConfigError(found.problems)
+        more = len(found.problems) - MOST_PROBLEMS
+        tail = [f"and {more:,} more of this kind"] if more > 0 else []
+        raise ConfigError(found.problems[:MOST_PROBLEMS] + tail)
     settings = Settings(tags=found.tags, files=tuple(reversed(files)))
     limits = {key: value for (table, key), value in found.values.items() if table == "thresholds"}
     others = {key: value for (table, key), value in found.values.items() if table != "thresholds"}
@@ -80,9 +85,34 @@ def _usual_files(cwd: Path | None, env: Mapping[str, str]) -> list[Path]:
     return found
 
 
+class _Unfit(Exception):
+    """It is no configuration, whatever stands in it."""
+
+
+def _bytes_of(path: Path, named: bool) -> bytes:
+    """What stands in a file. One that merely lies there never makes anybody wait: it could be a pipe or a device.
+
+    Raises:
+        _Unfit: It is no file, or far too long.
+        OSError: It cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if named else os.O_NONBLOCK))
+    with open(descriptor, "rb") as file:
+        kind = os.fstat(descriptor).st_mode
+        if not named and not stat.S_ISREG(kind):
+            raise _Unfit("is a pipe or a device, not a file")
+        raw = file.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise _Unfit("is longer than 1 MiB: no configuration")
+    return raw
+
+
 def _read_file(path: Path, found: _Found, must_exist: bool) -> bool:
     try:
-        raw = path.read_bytes()
+        raw = _bytes_of(path, must_exist)
+    except _Unfit as error:
+        found.problems.append(f"{path}: {error}")
+        return False
     except (FileNotFoundError, NotADirectoryError):
         if must_exist:
             found.problems.append(f"{path}: no such file; check the path given to --config")
