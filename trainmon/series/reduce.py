@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
-from operator import add
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from trainmon.snapshot import Points
@@ -91,20 +90,25 @@ def halve(
     end: int,
 ) -> list[array[float]]:
     """Neighbours among the first `end` (even) points merged in pairs, as `bucket` does: the same six columns."""
-    low = array("d", map(min, lo[0:end:2], lo[1:end:2]))
-    high = array("d", map(max, hi[0:end:2], hi[1:end:2]))
-    first, second = weight[0:end:2], weight[1:end:2]
-    middle = array(
-        "d",
-        (
-            m
-            if least <= (m := a * 0.5 + b * 0.5 if u == v else a * (1.0 - v / (u + v)) + b * (v / (u + v))) <= most
-            else min(max(m, least), most)
-            for a, b, u, v, least, most in zip(mid[0:end:2], mid[1:end:2], first, second, low, high, strict=True)
-        ),
-    )
-    counts = array("d", map(add, n[0:end:2], n[1:end:2]))
-    return [x[0:end:2], low, middle, high, counts, array("d", map(add, first, second))]
+    # Written out: `map(min, ...)` takes three times as long, and all of a long history comes by here.
+    low = [b if b < a else a for a, b in _pairs(lo, end)]
+    high = [b if b > a else a for a, b in _pairs(hi, end)]
+    first, second = weight[0:end:2].tolist(), weight[1:end:2].tolist()
+    if first == second:
+        middle = [a * 0.5 + b * 0.5 for a, b in _pairs(mid, end)]
+    else:
+        middle = [
+            a * 0.5 + b * 0.5 if u == v else a * (1.0 - v / (u + v)) + b * (v / (u + v))
+            for (a, b), u, v in zip(_pairs(mid, end), first, second, strict=True)
+        ]
+    middle = [m if a <= m <= b else min(max(m, a), b) for a, m, b in zip(low, middle, high, strict=True)]
+    counts, totals = [a + b for a, b in _pairs(n, end)], [u + v for u, v in zip(first, second, strict=True)]
+    return [x[0:end:2], *(array("d", column) for column in (low, middle, high, counts, totals))]
+
+
+def _pairs(column: array[float], end: int) -> Iterator[tuple[float, float]]:
+    values = column[:end].tolist()
+    return zip(values[::2], values[1::2], strict=True)
 
 
 def reduce_points(points: Points, max_n: int) -> Points:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import lt
 
 from trainmon.series.buckets import Buckets
@@ -252,15 +252,16 @@ class StepSeries:
     def _freeze(self) -> None:
         """Close the oldest open steps, a quarter of them at once."""
         self._settle()
-        for step in sorted(self._open)[: max(1, len(self._open) // 4)]:
-            if len(self._open) <= 1:
-                break
-            self._shut(step)
-            self._floor = max(self._floor, step + 1)
+        steps = sorted(self._open)[: min(max(1, len(self._open) // 4), len(self._open) - 1)]
+        if steps:
+            self._shut(steps)
+            self._floor = max(self._floor, steps[-1] + 1)
 
-    def _shut(self, step: int) -> None:
-        values = self._open.pop(step)
-        self._open_values -= len(values) if isinstance(values, array) else 1
+    def _shut(self, steps: Iterable[int]) -> None:
+        """Their values are no longer kept one by one."""
+        pop = self._open.pop
+        held = [pop(step) for step in steps]
+        self._open_values -= sum([len(values) if isinstance(values, array) else 1 for values in held])
 
     def _settle(self) -> None:
         """Bring the medians of open steps up to date."""
@@ -281,8 +282,7 @@ class StepSeries:
             column.extend(old[half:])
         edge = x[half] if half < len(x) else x[-1] + 1
         self._x, self._lo, self._mid, self._hi, self._n, self._w = fresh
-        for step in [s for s in self._open if s < edge]:
-            self._shut(step)
+        self._shut([step for step in self._open if step < edge])
         self._floor = max(self._floor, edge)
         self._buckets.clear()
 
@@ -325,9 +325,9 @@ class StepSeries:
         i = bisect_left(self._x, step)
         for column in (self._x, self._lo, self._mid, self._hi, self._n, self._w):
             del column[i:]
-        for s in [s for s in self._open if s >= step]:
-            self._shut(s)
-            self._stale.discard(s)
+        later = [s for s in self._open if s >= step]
+        self._shut(later)
+        self._stale.difference_update(later)
         del self._marks[bisect_left(self._marks, step) :]
         # What was frozen beyond the cut may be told anew; where points are merged it stays frozen.
         edge = next((self._x[j] + 1 for j in range(i - 1, -1, -1) if self._w[j] > 1.0), float("-inf"))
