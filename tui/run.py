@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainmon.clock import Clock
 from trainmon.settings import Settings
-from trainmon.tui.terminal import Keeper, check_terminal, choose_palette, wants_ascii
+from trainmon.tui.terminal import Keeper, check_terminal, choose_palette, forget_stale_size, wants_ascii
 
 if TYPE_CHECKING:
     from trainmon.tui.app import SessionLike
@@ -54,6 +54,7 @@ def run_screen(
     if not os.environ.get("NO_COLOR"):
         # Empty means unset; Textual looks only whether it is there.
         os.environ.pop("NO_COLOR", None)
+    forget_stale_size()
     # The engine's thread computes: hand over to the screen's sooner than after 5 ms.
     sys.setswitchinterval(0.001)
     keeper = Keeper()

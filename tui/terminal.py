@@ -12,7 +12,7 @@ import os
 import select
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import BinaryIO
 
 from trainmon.errors import TerminalError
@@ -176,7 +176,22 @@ class TtyFile:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    """A count of cells; 0 for what cannot be one."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 4 else 0
+
+
+def forget_stale_size(environ: MutableMapping[str, str] | None = None) -> None:
+    """Take an exported COLUMNS and LINES out, which Textual believes, where the terminal knows its size itself."""
+    fd = screen_fd()
+    if fd is None:
+        return
+    try:
+        known = os.get_terminal_size(fd)
+    except OSError:
+        return
+    if known.columns > 0 and known.lines > 0:
+        for name in ("COLUMNS", "LINES"):
+            (os.environ if environ is None else environ).pop(name, None)
 
 
 class Keeper:

@@ -103,6 +103,15 @@ def test_a_terminal_that_can_draw_nothing_or_is_not_known(term: str, training, o
         pane.wait("exit=0")
 
 
+def test_an_exported_size_that_is_wrong_is_not_believed(training, open_pane: Callable) -> None:
+    pane = open_pane()
+    pane.type("COLUMNS=99999999 LINES=1 trainmon tail 'worker-*.log'; echo exit=$?")
+    pane.wait(r"\b60\b")
+    pane.keys("q")
+    pane.wait("exit=0")
+    pane.is_clean()
+
+
 def test_no_utf8_gives_ascii(training, open_pane: Callable) -> None:
     pane = open_pane()
     pane.type("LC_ALL=C LANG=C trainmon tail 'worker-*.log'; echo exit=$?")
