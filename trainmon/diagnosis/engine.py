@@ -128,6 +128,8 @@ class Detectors:
         elif kind == "error":
             if record.priority == 1:
                 pulse.failed_by(record, node, at if live else None)
+            if record.priority is not None and record.priority <= 2:
+                pulse.ended_by = record
             if record.message and TROUBLE.search(record.message):
                 pulse.trouble = record
         if "gpu_utilization" in record.values:

@@ -90,6 +90,7 @@ class Pulse:
         self.fatal_step: int | None = None
         self.fatal_lines = 0  # new steps told since the fatal error
         self.trouble: Record | None = None  # newest error or warning since the last step that names a hang
+        self.ended_by: Record | None = None  # newest fatal or blocking error since the last step
         self.stall_limit_s = 600.0
         self.limit: Callable[[], float] = lambda: self.stall_limit_s  # the stall detector's, once there is one
 
@@ -197,7 +198,7 @@ class Pulse:
             self.per_step.append((moment, step))
             if len(self.per_step) > 128:
                 del self.per_step[:64]
-        self.trouble = None
+        self.trouble = self.ended_by = None
         if self.finished and self.finished_step is not None and step > self.finished_step:
             self.finished = False
         if self.fatal is not None:
@@ -212,7 +213,7 @@ class Pulse:
         self.step = step
         self.per_step.clear()
         self.finished = False
-        self.trouble = None
+        self.trouble = self.ended_by = None
         self.end_pause(None)
         if at is not None:
             self.pace.mark(at, learn=False)

@@ -6,6 +6,7 @@ Silence is measured by arrival and file time, never by the log's own clock.
 
 from __future__ import annotations
 
+from trainmon.diagnosis.fatal import NAMELESS
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.stall import Stall
 from trainmon.diagnosis.words import ago, short, step_of
@@ -77,7 +78,11 @@ class StateMachine:
                 f"{code or 'an error'} on {node}, {ago(min(idle, silent) if pulse.heard is None else idle)} ago",
             )
         if over == "old":
-            return over, f"last line {ago(silent)} ago" + (f", {step}" if step else "") + ": may have hung"
+            last = pulse.ended_by
+            why = "may have hung"
+            if last is not None:
+                why = f"ended with {last.code}" if last.code and last.code not in NAMELESS else "ended with an error"
+            return over, f"last line {ago(silent)} ago" + (f", {step}" if step else "") + f": {why}"
         if self._stall.open is not None:
             steps = pulse.no_step_since()
             idle = now - steps if steps is not None and pulse.step is not None else silent

@@ -84,6 +84,7 @@ def harmless(message: str) -> bool:
 _MODEL = re.compile(
     r"""\bmodel(?:_name)?(?:_or_path)?["']?\s?(?:=|:(?=\s?["']))\s?["']?([A-Za-z/.][\w.+/-]{1,120})(?=["',;\s)}]|$)"""
 )
+_FILE_END = re.compile(r"\.(?:ya?ml|json|pth?|ckpt|safetensors)$")
 _NO_MODEL = frozenset({"none", "null", "true", "false", "model"})
 
 
@@ -92,5 +93,5 @@ def model_named(message: str) -> str | None:
     found = _MODEL.search(message[:2000]) if "model" in message else None
     if found is None:
         return None
-    name = found[1].rstrip("/.").rsplit("/", 1)[-1]
+    name = _FILE_END.sub("", found[1].rstrip("/.").rsplit("/", 1)[-1])
     return name if len(name) > 1 and name.lower() not in _NO_MODEL else None

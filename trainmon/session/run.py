@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from trainmon import units
 from trainmon.diagnosis.detector import place_without_step
 from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Incident, Record
@@ -18,13 +17,15 @@ from trainmon.session.errors import ErrorBook
 from trainmon.session.events import EventBook
 from trainmon.session.files import SourceFile
 from trainmon.session.gpus import GpuBook
+from trainmon.session.happenings import Happenings
 from trainmon.session.metrics import MetricBook
 from trainmon.session.nodes import NodeBook, NodeState
 from trainmon.session.warmup import WarmUp
-from trainmon.session.wording import CHECKPOINT_BEGINS, duration_in, finite, natural, step_of_checkpoint
+from trainmon.session.wording import (
+    finite,
+)
 
 QUARANTINE = 200
-_SLACK_STEPS = 4
 _STEPPED = frozenset({"metrics", "eval", "summary"})
 
 
@@ -43,6 +44,7 @@ class RunState:
         self.metrics = MetricBook()
         self.errors = ErrorBook()
         self.events = EventBook()
+        self.told = Happenings(self.events)
         self.gpus = GpuBook()
         self.warmup = WarmUp()
         self.quarantine: deque[tuple[str, int, str, str]] = deque(maxlen=QUARANTINE)
@@ -56,8 +58,6 @@ class RunState:
         self.last_loss_at: float | None = None
         self.loss_heard: float | None = None
         self.loss_interval: float | None = None
-        self.last_eval: tuple[float, float] | None = None
-        self.eval_started: float | None = None
         self.found: list[tuple[Incident, bool]] = []
         self.open: dict[str, Incident] = {}
         self.past: deque[Incident] = deque(maxlen=100)
@@ -65,12 +65,11 @@ class RunState:
         self.faults = 0
         self.last_fault: Exception | None = None
         self._ordinals: dict[str, int] = {}
-        self._starters = 0
-        self._last_steps: dict[int, int] = {}
+        self._events_at = 0
         self._told: dict[int, dict[str, None]] = {}
         """By file: names of nodes that stand in its lines, two at most."""
-        self._ranked: set[int] = set()
-        """Files in which ranks tell of their steps."""
+        self._ranked: dict[int, set[str]] = {}
+        """By file in which ranks tell of their steps: their names, two at most."""
         self._file_times: dict[int, float] = {}
 
     # ------------------------------------------------------------ taking in
@@ -102,7 +101,7 @@ class RunState:
 
     def leap(self, file: SourceFile) -> None:
         """The file's next records come from far behind the last ones: that is no resume."""
-        self._last_steps.pop(file.id, None)
+        self.told.leap(file.id)
 
     def adopt(self, glimpse: RunState) -> None:
         """Take over when each node was heard while history was read: here the same lines came as history."""
@@ -148,7 +147,13 @@ class RunState:
         elif kind == "gap":
             self.gap(record, file.node, arrival)
         elif kind == "log":
-            self._log(record, name, arrival)
+            speaker = self.nodes.get(name)
+            self.told.said(
+                record, speaker.step if speaker is not None else self.step, time if time is not None else arrival
+            )
+        if self.events.revision != self._events_at:
+            self._events_at = self.events.revision
+            self.dirty.add("events")
         if detect:
             for incident in self.watch.observe(record, name, arrival, live):
                 self._note(incident, live)
@@ -164,11 +169,19 @@ class RunState:
             return record.node, record.node != file.node
         if record.rank is not None:
             name = f"rank {record.rank}"
+            ranks = self._ranked.get(file.id)
             if record.kind == "metrics" and "step" in record.values:
-                self._ranked.add(file.id)
+                if ranks is None and (mine := self.nodes.get(file.node)) is not None and mine.step is not None:
+                    return file.node, False  # steps without a rank came first: the file is one node
+                if ranks is None:
+                    ranks = self._ranked[file.id] = set()
+                if len(ranks) < 2:
+                    ranks.add(name)
                 return name, True
-            if file.id in self._ranked or self.nodes.get(name) is not None:
+            if ranks is not None or self.nodes.get(name) is not None:
                 return name, True
+        elif record.kind == "metrics" and (ranks := self._ranked.get(file.id)) is not None and len(ranks) == 1:
+            return next(iter(ranks)), True
         names = self._told.get(file.id)
         if names is not None and len(names) == 1:
             return next(iter(names)), True  # its machine names itself in some lines, the training in none
@@ -191,15 +204,14 @@ class RunState:
         if self.gpus.take(record, name, arrival if live else when, node.step):
             self.dirty.add("gpus")
         self.dirty.update(("nodes", "run"))
-        if fresh:
-            if first and node.step is not None:
-                self._started(node, record, when)
-            if node.step is not None:
-                self._resumed(node.step, file, record.time, when)
+        if fresh and node.step is not None:
+            if first:
+                self.told.started(node, self.nodes.stepping(), record.time, when)
+            self.told.stepped(node.step, file.id, record.time, when)
         if record.kind in _STEPPED:
             self._series(record, node, arrival, when)
         if record.kind == "eval" or "eval_loss" in record.values:
-            self._evaluated(record, node, when)
+            self.told.evaluated(record, node.step, when)
 
     def _series(self, record: Record, node: NodeState, arrival: float, when: float) -> None:
         values = record.values
@@ -235,119 +247,10 @@ class RunState:
             self.last_loss_at = when if self.last_loss_at is None else max(when, self.last_loss_at)
         rate = finite(values.get("learning_rate"))
         if rate is not None and self.warmup.take(x, rate):
-            self.events.add(
-                "warm-up over",
-                f"step {self.warmup.steps:,} · learning rate at its peak {units.learning_rate(self.warmup.peak)}",
-                time=record.time,
-                now=when,
-                mark="warm-up",
-                planned=True,
-            )
+            self.told.warm(self.warmup.steps, self.warmup.peak, record.time, when)
         self.dirty.update(("charts", "metrics"))
 
-    # ------------------------------------------------------------ events
-
-    def _started(self, node: NodeState, record: Record, when: float) -> None:
-        self._starters += 1
-        count = self._starters
-        if count > 16:
-            self.events.update("first step", "first step", f"{count} nodes")
-        elif count == 1:
-            self.events.add(
-                "first step",
-                f"step {node.step:,} · {node.name}",
-                time=record.time,
-                now=when,
-                mark="first step",
-                planned=True,
-            )
-        else:
-            names = sorted((n.name for n in self.nodes.stepping()), key=natural)
-            lowest = min(n.first_step or 0 for n in self.nodes.stepping())
-            self.events.update("first step", "first step", f"step {lowest:,} · {names[0]} to {names[-1]}")
-        self.dirty.add("events")
-
-    def _resumed(self, step: int, file: SourceFile, time: float | None, when: float) -> None:
-        last = self._last_steps.get(file.id)
-        self._last_steps[file.id] = step
-        if last is not None and step < last - _SLACK_STEPS:
-            self.events.add(
-                "resumed",
-                f"from step {step:,}; step {last:,} had been reached",
-                time=time,
-                now=when,
-                mark=("resumed", step),
-                planned=True,
-            )
-            self.dirty.add("events")
-
-    def _evaluated(self, record: Record, node: NodeState, when: float) -> None:
-        loss = finite(record.values.get("eval_loss"))
-        step = record.values.get("step", node.step)
-        if loss is None and record.kind != "eval":
-            return
-        parts = [f"step {int(step):,}"] if isinstance(step, (int, float)) and step == step else []
-        if loss is not None:
-            text = f"loss {units.loss(loss)}"
-            if self.last_eval is not None and isinstance(step, (int, float)) and step > self.last_eval[0]:
-                by = loss - self.last_eval[1]
-                text += f" {'▲' if by > 0 else '▼'} {units.loss(abs(by))}" if by else ""
-            parts.append(text)
-            if isinstance(step, (int, float)):
-                self.last_eval = (float(step), loss)
-        took = finite(record.extra.get("eval_runtime", record.values.get("eval_runtime")))
-        if took is None and self.eval_started is not None and record.time is not None:
-            took = record.time - self.eval_started if record.time > self.eval_started else None
-        if took is not None:
-            parts.append(units.duration(took))
-        self.eval_started = None
-        mark = ("eval", step) if isinstance(step, (int, float)) else None
-        self.events.add("eval", " · ".join(parts), time=record.time, now=when, mark=mark, planned=True)
-        self.dirty.add("events")
-
-    def _log(self, record: Record, name: str, arrival: float) -> None:
-        event = record.extra.get("event")
-        when = record.time if record.time is not None else arrival
-        if event == "eval_start":
-            self.eval_started = record.time
-            return
-        if event not in ("checkpoint", "finished"):
-            return
-        said = (record.message or "").strip()[:160]
-        step = record.values.get("step")
-        if step is None and event == "checkpoint":
-            step = step_of_checkpoint(said)
-        if step is None:
-            node = self.nodes.get(name)
-            step = node.step if node is not None else self.step
-        at = f"step {int(step):,}" if isinstance(step, (int, float)) and step == step else ""
-        if event == "checkpoint":
-            self._checkpoint(at, said, record.time, when)
-        else:
-            text = " · ".join(part for part in (at, said) if part)
-            self.events.add("finished", text, time=record.time, now=when, mark=(event, step), planned=True)
-        self.dirty.add("events")
-
-    def _checkpoint(self, at: str, said: str, time: float | None, when: float) -> None:
-        """One event a checkpoint: that it begins, that it is there and how long it took, whoever tells of it."""
-        mark = ("checkpoint", at or said)
-        before = self.events.find("checkpoint", mark)
-        began = CHECKPOINT_BEGINS.search(said) is not None
-        if before is not None and (began or f"{at} saved in" in before.text):
-            return
-        took = duration_in(said)
-        if took is None and before is not None and not began and time is not None and before.time is not None:
-            took = time - before.time if 0.0 < time - before.time < 7200.0 else None
-        if not at:
-            text = said
-        elif began:
-            text = f"{at} is being saved"
-        else:
-            text = f"{at} saved" + (f" in {units.seconds(took)}" if took is not None else "")
-        if before is not None:
-            self.events.update("checkpoint", mark, text)
-        else:
-            self.events.add("checkpoint", text, time=time, now=when, mark=mark, planned=True)
+    # ------------------------------------------------------------ what is no number
 
     def gap(self, record: Record, who: str, arrival: float) -> None:
         """Something may have stood in a file unseen."""

@@ -132,11 +132,14 @@ def number(value: object) -> float | None:
     return None
 
 
-CHECKPOINT_BEGINS = re.compile(r"\b(?:saving|start(?:ing|ed)? (?:to )?sav|begin(?:ning)? (?:to )?sav)", re.IGNORECASE)
+CHECKPOINT_BEGINS = re.compile(
+    r"(?<!finished )\b(?:saving|start(?:ing|ed)? (?:to )?sav|begin(?:ning)? (?:to )?sav)", re.IGNORECASE
+)
 """A message about a checkpoint that is not there yet."""
 _TOOK = re.compile(
     r"\b(?:in|took|after|time:?)\s+(\d+(?:\.\d+)?)\s?(ms|s|sec(?:onds?)?|min(?:utes?)?)\b", re.IGNORECASE
 )
+_CHECKPOINT_EPOCH = re.compile(r"epochs?[-_ =:]{0,2}(\d{1,9})\b|\b(\d{1,9}) epochs?\b", re.IGNORECASE)
 _CHECKPOINT_STEP = re.compile(r"(?:step|iter|iteration|checkpoint)s?[-_ =:]{0,2}0*(\d{1,15})\b", re.IGNORECASE)
 
 
@@ -147,6 +150,12 @@ def duration_in(message: str) -> float | None:
         return None
     unit = found[2].lower()
     return float(found[1]) * (0.001 if unit == "ms" else 60.0 if unit.startswith("min") else 1.0)
+
+
+def epoch_of_checkpoint(message: str) -> str:
+    """ "epoch 13" where a message about a checkpoint names it, else ""."""
+    found = _CHECKPOINT_EPOCH.search(message)
+    return f"epoch {int(found[1] or found[2]):,}" if found else ""
 
 
 def step_of_checkpoint(message: str) -> int | None:
