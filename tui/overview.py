@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from textual.timer import Timer
 from textual.widget import Widget
 
 from trainmon.snapshot import ChartView, MetricView, Snapshot
@@ -25,6 +26,9 @@ from trainmon.widgets.node_table import NodeTable
 from trainmon.widgets.parts import heading
 from trainmon.widgets.source_list import SourceList
 from trainmon.widgets.status import StatusRow
+
+COUNT_S = 1.0
+"""Seconds after which a new number of lines is shown, when nothing else changes beside it."""
 
 
 class Overview(Panels):
@@ -52,6 +56,7 @@ class Overview(Panels):
         self.words = TextBody(id="words")
         self._plan: tuple[tuple[int, int, Facts, str | None], Plan] | None = None
         self._found = ""
+        self._count: Timer | None = None
 
     def parts(self) -> Iterator[Widget]:
         yield from (self.status, self.strip, *self.charts.values(), self.metrics, self.gpus, self.nodes)
@@ -135,10 +140,10 @@ class Overview(Panels):
             self.gpus.show(snapshot.gpus, stale)
         if changed & {"nodes", "run"}:
             self.nodes.show(snapshot.nodes, stale)
-        if changed & {"errors", "counts"}:
-            self.errors.show(snapshot.errors, snapshot.counts)
-        if changed & {"events", "errors", "counts"}:
-            self.events.show(snapshot.events, snapshot.errors, snapshot.counts)
+        if changed & {"events", "errors"}:
+            self.show_lists(snapshot)
+        elif "counts" in changed and self._count is None:
+            self._count = self.set_timer(COUNT_S, self.show_count)
         several = snapshot.run.nodes > 1
         if changed & {"last", "run"}:
             self.last.show(snapshot.last, several)
@@ -178,6 +183,16 @@ class Overview(Panels):
             self.set_focus(None)
         self.arrange_anew()
         self.show_footer()
+
+    def show_lists(self, snapshot: Snapshot) -> None:
+        """Errors and events, with the totals in their headings."""
+        self.errors.show(snapshot.errors, snapshot.counts)
+        self.events.show(snapshot.events, snapshot.errors, snapshot.counts)
+
+    def show_count(self) -> None:
+        """The totals alone: not at every line."""
+        self._count = None
+        self.show_lists(self.monitor.snapshot)
 
     def show_tail(self, snapshot: Snapshot, several: bool) -> None:
         """The tail of the log; the row of the last record below it is its last line, which is not said twice."""

@@ -25,13 +25,18 @@ def draw_last_record(last: LogLine | None, width: int, height: int = 1, *, sever
     return [pen.row()]
 
 
-def draw_line(pen: Pen, line: LogLine, *, several: bool) -> None:
-    """A line of a log: clock, name, glyph of a bad level, text. Rows below each other share their columns."""
+def draw_line(pen: Pen, line: LogLine, *, several: bool, timed: bool = False) -> None:
+    """A line of a log: clock, name, glyph of a bad level, text. Rows below each other share their columns.
+
+    Args:
+        several: Say who wrote it.
+        timed: Give the time at which it came to a line that says none itself.
+    """
     end = pen.width - 1
     at = 1
     clock, level, text = without_prefix(line.text)
     level = line.level or level
-    if not clock and line.time is not None:
+    if not clock and timed and line.time is not None:
         clock = units.clock(line.time)
     if clock and pen.width >= 60:
         at = pen.put(at, clock, "muted", end) + 2

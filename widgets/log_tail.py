@@ -26,7 +26,7 @@ def draw_log_tail(
     rows = [heading(width, "log", [[(note, "muted")]], "following" if width >= 60 else "", focused=focused)]
     for line in tail[len(tail) - min(len(tail), height - 1) :] if height > 1 else ():
         pen = Pen(width)
-        draw_line(pen, line, several=several)
+        draw_line(pen, line, several=several, timed=True)
         rows.append(pen.row())
     # It ends at the bottom: the row of the last record goes on from there.
     return [Pen(width).row() for _ in range(height - len(rows))] + rows[:height]

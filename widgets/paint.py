@@ -64,6 +64,40 @@ def changed_span(old: Sequence[Cell], new: Sequence[Cell]) -> tuple[int, int] | 
     return first, last + 1
 
 
+_MOVE = 36
+"""Bytes that a second stretch of a row costs about: going there, colour on, colour off."""
+_COLOUR = 24
+"""Bytes of a change of colour."""
+
+
+def changed_spans(old: Sequence[Cell], new: Sequence[Cell]) -> list[tuple[int, int]]:
+    """The changed stretches of a row, left to right: two where what lies between costs more than a second start."""
+    whole = changed_span(old, new)
+    if whole is None or len(old) != len(new):
+        return [] if whole is None else [whole]
+    out: list[tuple[int, int]] = []
+    begun, end = whole[0], whole[0] + 1
+    cost, token = 0, new[whole[0]][1]
+    for at in range(whole[0] + 1, whole[1]):
+        char, wanted = new[at]
+        if wanted != token and char != " ":
+            cost += _COLOUR
+            token = wanted
+        if old[at] == new[at]:
+            cost += 1 if char <= "~" else 3
+            continue
+        start = at
+        while start > end and (new[start][0] == "" or old[start][0] == ""):
+            start -= 1
+        if start > end and cost > _MOVE:
+            out.append((begun, end))
+            begun = start
+        end, cost = at + 1, 0
+        while end < whole[1] and (new[end][0] == "" or old[end][0] == ""):
+            end += 1
+    return [*out, (begun, whole[1])]
+
+
 def strip_of(cells: Sequence[Cell], colours: Palette) -> Strip:
     """The cells as a strip, neighbours of one style joined."""
     segments: list[Segment] = []
@@ -141,7 +175,7 @@ class Instrument(Widget):
             self.paint(self.draw(width, height))
 
     def paint(self, rows: Sequence[Row]) -> None:
-        """Puts rows on screen: one region a changed row, from its first to its last changed cell."""
+        """Puts rows on screen: one region a changed stretch of a row."""
         width, height = self.size
         colours = self.palette
         if width != self._width or height != len(self._cells) or colours is not self._palette:
@@ -160,12 +194,12 @@ class Instrument(Widget):
             self._rows[y] = row
             # Blanks without a background are all the same cell, whatever their token.
             cells = [cell if cell[0] != " " or "+" in cell[1] else _BLANK for cell in expand(row, width)]
-            span = changed_span(self._cells[y], cells)
-            if span is None:
+            spans = changed_spans(self._cells[y], cells)
+            if not spans:
                 continue
             self._cells[y] = cells
             self._strips[y] = None
-            regions.append(Region(span[0], y, span[1] - span[0], 1))
+            regions += (Region(first, y, end - first, 1) for first, end in spans)
         if whole:
             self.refresh()
         elif regions:

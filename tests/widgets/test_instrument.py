@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from types import ModuleType
 
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
@@ -14,7 +17,7 @@ from trainmon.widgets.error_list import ErrorList
 from trainmon.widgets.last_record import LastRecord
 from trainmon.widgets.log_pane import LogPane
 from trainmon.widgets.node_table import NodeTable
-from trainmon.widgets.paint import Instrument, changed_span, expand, palette, strip_of
+from trainmon.widgets.paint import Instrument, changed_span, changed_spans, expand, palette, strip_of
 from trainmon.widgets.palette import Palette
 from trainmon.widgets.status import StatusRow
 
@@ -198,3 +201,32 @@ async def test_the_log_pane_marks_matches_and_levels() -> None:
         assert styles["memory"] is not None and styles["memory"].reverse
         pane.show(["abcdef"], None, "(", 2)
         assert pane.rows_text()[0].strip() == "cdef"
+
+
+@given(
+    st.text("ab 漢é", max_size=30),
+    st.text("ab 漢é", max_size=30),
+    st.lists(st.tuples(st.integers(0, 59), st.sampled_from("xy漢 ")), max_size=4),
+)
+def test_what_lies_outside_the_changed_stretches_is_the_same(one, other, touched):
+    old = expand([(one * 2, "text"), (other, "muted"), ("─" * 20, "faint")], 60)
+    text = list("".join(char for char, _ in old))
+    for at, char in touched:
+        if at < len(text):
+            text[at] = char
+    new = expand([("".join(text), "text")], 60)
+    spans = changed_spans(old, new)
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
+    inside = {at for first, end in spans for at in range(first, end)}
+    assert all(at in inside for at in range(60) if old[at] != new[at])
+    for first, end in spans:
+        # No stretch begins or ends in the middle of a wide character.
+        assert not any(cells[at][0] == "" for cells in (old, new) for at in (first, end) if at < 60)
+
+
+def test_two_numbers_far_apart_are_two_stretches():
+    row = [("1", "text"), ("─" * 20, "faint"), ("7", "text"), (" " * 9, "text")]
+    other = [("2", "text"), ("─" * 20, "faint"), ("8", "text"), (" " * 9, "text")]
+    assert changed_spans(expand(row, 40), expand(other, 40)) == [(0, 1), (21, 22)]
+    near = [("1 2", "text")], [("3 4", "text")]
+    assert changed_spans(expand(near[0], 40), expand(near[1], 40)) == [(0, 3)]
