@@ -303,7 +303,7 @@ class AlertBook:
         )
         return AlertView(
             id=alert.id,
-            kind=alert.kind,
+            kind=head.kind,
             severity=head.severity,
             title=head.title,
             who=who,

@@ -140,7 +140,7 @@ _TOOK = re.compile(
     r"\b(?:in|took|after|time:?)\s+(\d+(?:\.\d+)?)\s?(ms|s|sec(?:onds?)?|min(?:utes?)?)\b", re.IGNORECASE
 )
 _CHECKPOINT_EPOCH = re.compile(r"epochs?[-_ =:]{0,2}(\d{1,9})\b|\b(\d{1,9}) epochs?\b", re.IGNORECASE)
-_CHECKPOINT_STEP = re.compile(r"(?:step|iter|iteration|checkpoint)s?[-_ =:]{0,2}0*(\d{1,15})\b", re.IGNORECASE)
+_CHECKPOINT_STEP = re.compile(r"(?:step|iter|iteration|checkpoint)s?[-_ =:]{0,8}0*(\d{1,15})\b", re.IGNORECASE)
 
 
 def duration_in(message: str) -> float | None:
@@ -149,7 +149,7 @@ def duration_in(message: str) -> float | None:
     if found is None:
         return None
     unit = found[2].lower()
-    return float(found[1]) * (0.001 if unit == "ms" else 60.0 if unit.startswith("min") else 1.0)
+    return float(found[1]) / 1000.0 if unit == "ms" else float(found[1]) * (60.0 if unit.startswith("min") else 1.0)
 
 
 def epoch_of_checkpoint(message: str) -> str:
