@@ -217,6 +217,18 @@ def main(arguments: Sequence[str]) -> int:
             target = HERE / f"{shot.name}.{'png' if convert else 'svg'}"
             if convert:
                 subprocess.run([convert, "-z", "0.7", "-o", str(target)], input=svg.encode(), check=True)
+                if small := shutil.which("pngquant"):
+                    quantised = [
+                        small,
+                        "--quality",
+                        "60-90",
+                        "--strip",
+                        "--force",
+                        "--output",
+                        str(target),
+                        str(target),
+                    ]
+                    subprocess.run(quantised, check=False)
             else:
                 target.write_text(svg, "utf-8")
             print(target.name)

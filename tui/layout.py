@@ -161,20 +161,21 @@ def _zoomed(width: int, height: int, facts: Facts, zoom: str) -> Plan:
     footer = 1 if height >= 4 else 0
     last = 1 if height >= 8 and width >= SMALLEST else 0
     alert = 1 if height >= 3 else 0
-    body = height - 1 - alert - footer - last
-    places = _stack(width, [("status", 1), ("alert", alert), ("", body), ("last", last), ("footer", footer)])
-    top = 1 + alert
+    gap = 1 if height >= 30 else 0
+    body = height - 1 - alert - footer - last - 2 * gap
+    places = _stack(width, [("status", 1), ("alert", alert), ("", body + 2 * gap), ("last", last), ("footer", footer)])
+    top = 1 + alert + gap
     if zoom == "charts":
         if body >= 2 * CHART_MIN:
             upper = (body + 1) // 2
             places["loss"] = Rect(0, top, width, upper)
-            places["lr"] = Rect(0, top + upper, width, body - upper)
+            places["lr"] = Rect(0, top + upper + gap, width, body - upper - gap)
         elif body > 0:
             places["loss"] = Rect(0, top, width, body)
     elif zoom == "errors" and body >= 8:
         upper = body - max(3, body // 3)
         places["errors"] = Rect(0, top, width, upper)
-        places["events"] = Rect(0, top + upper, width, body - upper)
+        places["events"] = Rect(0, top + upper + gap, width, body - upper - gap)
     elif body > 0:
         places[zoom] = Rect(0, top, width, body)
     return Plan(places)

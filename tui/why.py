@@ -61,6 +61,25 @@ def name_of(subject: Subject) -> str:
     return subject.code if isinstance(subject, ErrorView) else subject.title
 
 
+def worded(name: str, value: str) -> tuple[str, str]:
+    """A detector's number as one would say it: "level mb", "74,599.0" is "level", "72.9 GiB"."""
+    words = name.split(" ")
+    try:
+        number = float(value.replace(",", "").replace(units.MINUS, "-"))
+    except ValueError:
+        return name, value
+    if "mb" in words:
+        at = words.index("mb")
+        per = " ".join(words[at + 1 :]).replace("per ", "a ", 1).replace("a 100", "per 100")
+        said = (units.MINUS if number < 0 else "") + units.memory_text(abs(number))
+        return " ".join(words[:at]), f"{said} {per}".rstrip()
+    if words[-1] == "percent" and len(words) > 1:
+        return " ".join(words[:-1]), f"{value} %"
+    if words[-1] == "s" and len(words) > 1:
+        return " ".join(words[:-1]), units.duration(number) if number >= 60 else f"{value} s"
+    return name, value
+
+
 def numbers(subject: Subject) -> list[tuple[str, str, str]]:
     """(label, value, token) of everything that is known in numbers."""
     token = "critical+bold" if subject.severity == "critical" else "warning+bold"
@@ -70,7 +89,7 @@ def numbers(subject: Subject) -> list[tuple[str, str, str]]:
         out.append(("measured", subject.measured, "text"))
         if subject.outlook:
             out.append(("outlook", subject.outlook, token))
-        out += [(name, value, "text") for name, value in subject.evidence]
+        out += [(*worded(name, value), "text") for name, value in subject.evidence]
         if subject.start_step is not None:
             out.append(("since step", units.count(subject.start_step), "strong"))
         if subject.since:

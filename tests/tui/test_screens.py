@@ -333,3 +333,21 @@ async def test_only_what_changed_is_shown_again(still):
 def test_a_snapshot_is_all_that_the_overview_needs():
     assert Overview().facts.empty
     assert Snapshot().versions == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("level mb", "74,599.0", ("level", "72.9 GiB")),
+        ("slope mb per 100 steps", "4,105.8", ("slope", "4.0 GiB per 100 steps")),
+        ("slope mb per min", "653", ("slope", "653 MiB a min")),
+        ("level percent", "91.1", ("level", "91.1 %")),
+        ("full in s", "597", ("full in", "9 m 57 s")),
+        ("rule", "rising", ("rule", "rising")),
+        ("trend tau", "1", ("trend tau", "1")),
+    ],
+)
+def test_numbers_of_a_rule_are_said_with_their_units(name, value, said):
+    from trainmon.tui.why import worded
+
+    assert worded(name, value) == said
