@@ -2,8 +2,8 @@
 
 Textual (8.2) cuts a changed row at its right end only: one changed cell at the end of a row sends the whole row from
 the widget's left edge. Here the same update is cut on both sides, which takes a third to a half off what a dashboard
-writes (`benchmarks/README.md`). The one private name that this needs is checked; where it is not as expected, Textual's own
-way stays.
+writes (`benchmarks/README.md`). The one private name that this needs is checked; where it is not as expected, Textual's
+own way stays.
 """
 
 from __future__ import annotations
