@@ -108,18 +108,19 @@ class Engine:
         elif isinstance(event, SourceState):
             self._state(event)
 
-    def work(self, over: Callable[[], bool], *, force: bool = False) -> bool:
+    def work(self, over: Callable[[], bool], *, force: bool = False, past: bool = True) -> bool:
         """Go on with what waits, the ends of files before their pasts, until `over` says so.
 
         Args:
             force: Do not wait for files of which nothing has come yet.
+            past: False: only the ends of files for now.
 
         Returns:
             True when there is more that can be done at once.
         """
         if self.preview.work(over) or over():
             return True
-        return self._past.work(over, force=force)
+        return past and self._past.work(over, force=force)
 
     @property
     def waiting_bytes(self) -> int:

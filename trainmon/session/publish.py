@@ -67,10 +67,10 @@ class Publisher:
         dirty, run.dirty = run.dirty, set()
         if run is not self._front:
             self._front = run
-            self._due.clear()
             dirty = set(SECTIONS)
         if not dirty:
             return False
+        at_once = at_once or dirty.issuperset(SECTIONS)  # another run, or its past is read: no mixture of the two
         if "alerts" in dirty:
             dirty |= {"nodes", "gpus", "spans", "metrics", "charts"}
         if "nodes" in dirty:

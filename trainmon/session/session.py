@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 PUBLISH_EVERY_S = 0.05
 TICK_EVERY_S = 1.0
 BATCH_S = 0.03
+FIRST_S = 0.3
+"""So long the past of long files waits after the first picture."""
 _JOIN_S = 0.3
 _BLOCKED_S = 1.0
 """So long the past of other files waits for one of which nothing comes."""
@@ -86,6 +88,8 @@ class Session:
         self._last_publish = -PUBLISH_EVERY_S
         self._run_faults = 0
         self._busy = False
+        self._shown = False
+        self._past_from = 0.0
         self._blocked_at = 0.0
 
     # ------------------------------------------------------------ for the screen
@@ -204,7 +208,9 @@ class Session:
         saturated = self._inbox.saturated or engine.waiting_bytes >= LIMIT_BYTES // 2
         blocked_for = self.clock.monotonic() - self._blocked_at
         force = saturated or blocked_for > _BLOCKED_S
-        self._busy = engine.work(lambda: self._stopping or self.clock.monotonic() >= end, force=force)
+        # The screen is being built beside us when the first picture is there: it goes before the past.
+        past = engine.preview.run is None or (self._shown and self.clock.monotonic() >= self._past_from)
+        self._busy = engine.work(lambda: self._stopping or self.clock.monotonic() >= end, force=force, past=past)
         if self._busy or not engine.waiting_bytes:
             self._blocked_at = self.clock.monotonic()
         self._inbox.held = engine.waiting_bytes
@@ -213,6 +219,8 @@ class Session:
         while not self._stopping:
             now = self.clock.monotonic()
             timeout = 0.0 if self._busy else max(0.0, self._last_tick + TICK_EVERY_S - now)
+            if now < self._past_from:
+                timeout = min(timeout, self._past_from - now)
             if self._engine.front.dirty and timeout:
                 timeout = min(timeout, max(0.0, self._last_publish + PUBLISH_EVERY_S - now))
             self.step(timeout)
@@ -223,6 +231,9 @@ class Session:
 
     def _publish(self, now: float, *, at_once: bool = False) -> None:
         self._last_publish = now
+        if not self._shown and self._engine.preview.run is not None:
+            self._shown = True
+            self._past_from = now + FIRST_S
         self._guard(self._settle)
         self._build(at_once)
         if self._publisher.more:

@@ -26,13 +26,10 @@ from trainmon.sources.tail import HEAD, LONG, TAIL, Tail
 
 CHECK_S = 1.0
 """How often each path is looked at, in seconds."""
-
 SCAN_S = 1.0
 """How often patterns are matched again, in seconds, as far as that is cheap."""
-
 HANG_S = 2.0
 """A call that takes longer than this (seconds) hangs."""
-
 BATCH = 1024 * 1024
 """Bytes that one call of the sink carries, about."""
 
@@ -40,7 +37,7 @@ _LIVE_LIMIT = 1024 * 1024
 _SATURATED_LIMIT = 64 * 1024
 _SOME = 12
 _MANY = 256
-_STALE_S = 20.0
+_STALE_S = 5.0
 _TURNS = 3
 _GLIMPSES = 8 * 1024 * 1024
 
@@ -87,8 +84,7 @@ class Reader:
         self._fresh: list[Tail] = []
         self._stale: list[Tail] = []
         self._sorted_due = 0.0
-        self._lap = 0
-        self._spoke = 0
+        self._lap = self._spoke = 0
         self._accepted = True
         self._begun = False
 
@@ -200,8 +196,8 @@ class Reader:
                 self._out += roster.scan_failed(pattern, error)
                 pattern.due = now + 5 * SCAN_S
                 continue
-            # A tree that is dear to walk is walked less often: two per cent of the time at most.
-            pattern.due = now + max(SCAN_S, 50 * (time.monotonic() - begun))
+            # A tree that is dear to walk is walked less often: half a per cent of the time at most.
+            pattern.due = now + max(SCAN_S, 200 * (time.monotonic() - begun))
             self._out += roster.matched(pattern, paths, not roster.started)
         return scanned
 
@@ -253,7 +249,6 @@ class Reader:
 
     def _sweep(self, turn: Turn[Subject]) -> bool:
         """Ask every file; True when any had news."""
-        news = False
         self._spoke = 0
         slot, now, pread = turn.slot, self._clock.monotonic(), os.pread
         enter, leave = slot.append, slot.pop
@@ -278,9 +273,8 @@ class Reader:
             elif tail.due > now:
                 continue
             if self._look(turn, tail, now):
-                news = True
                 self._spoke += 1
-        return news
+        return self._spoke > 0
 
     def _portion(self, now: float) -> list[Tail]:
         """The files to ask now: all; of very many, those that have been silent for long are asked in turn."""
