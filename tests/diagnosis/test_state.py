@@ -9,6 +9,7 @@ import pytest
 
 from trainmon.diagnosis.pace import Pace, clock_jump
 from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.model import Record
 
 NewRun = Callable[..., Any]
 
@@ -553,3 +554,19 @@ def test_a_node_that_slows_down_with_all_is_not_silent(new_run: NewRun) -> None:
     run.wait(400)
     run.train(60, nodes=NODES)
     assert run.found == []
+
+
+def test_a_failure_without_a_time_of_its_own_happened_when_the_line_before_it_was_written(new_run) -> None:
+    run = new_run()
+    run.history(50, age=3600)
+    run.watch.opened("other", run.clock.now() - 60, run.clock.now())
+    bare = Record("error", "run", level="ERROR", priority=1, code="CUDA_OOM", message="out of memory")
+    (incident,) = run.watch.observe(bare, "run", run.clock.now() - 60, False)
+    assert incident.start == pytest.approx(run.clock.now() - 3600)
+
+
+def test_a_failure_in_a_log_without_times_is_as_old_as_its_file(new_run) -> None:
+    run = new_run()
+    bare = Record("error", "run", level="ERROR", priority=1, code="CUDA_OOM", message="out of memory")
+    (incident,) = run.watch.observe(bare, "run", run.clock.now() - 60, False)
+    assert incident.start == run.clock.now() - 60

@@ -129,9 +129,21 @@ def test_ten_thousand_different_errors_stay_bounded() -> None:
     book = ErrorBook()
     for i in range(10_000):
         word = "".join(chr(97 + int(d)) for d in str(i))
-        book.add(error(f"odd {word}"), 1, "n")
+        odd = error(f"odd {word}")
+        odd.priority = 2
+        book.add(odd, 1, "n")
     assert len(book) <= MAX_GROUPS + 1 and book.lines == 10_000
     assert sum(group.lines for group in book) == 10_000
+    fatal = error("CUDA out of memory", code="CUDA_OOM")
+    fatal.priority = 1
+    assert book.add(fatal, 1, "n").code == "CUDA_OOM"
+    for i in range(2000):
+        word = "".join(chr(97 + int(d)) for d in str(i))
+        fatal = error(f"fatal {word}")
+        fatal.priority = 1
+        book.add(fatal, 1, "n")
+    assert len(book) <= 2 * MAX_GROUPS + 1
+    assert [group.priority for group in book if group.message.startswith("further")] == [2]
 
 
 # ---------------------------------------------------------------- events

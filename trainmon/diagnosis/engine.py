@@ -135,9 +135,13 @@ class Detectors:
         if "gpu_utilization" in record.values:
             mine.util = number(record.values["gpu_utilization"])
             mine.util_at = at if live and at is not None else float("-inf")
+        if record.time is not None:
+            mine.told_at = record.time
         wants = self._wants.get(kind)
         if wants is None:
             return []
+        if at is None:  # tracebacks carry no time: the line before them, else the file, tells when they were written
+            at = mine.told_at if mine.told_at is not None else arrival
         out: list[Incident] = []
         for want in wants:
             found = want(record, node, at)

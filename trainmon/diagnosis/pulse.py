@@ -35,6 +35,7 @@ class NodePulse:
         "step",
         "step_heard",
         "steps",
+        "told_at",
         "uncounted",
         "util",
         "util_at",
@@ -45,6 +46,7 @@ class NodePulse:
         self.heard: float | None = None  # arrival of its newest line, steady seconds
         self.step_heard: float | None = None  # arrival of its newest step
         self.file_time: float | None = None  # the file's time of change at opening
+        self.told_at: float | None = None  # newest time that one of its lines carried
         self.live = False  # its history is read
         self.step: int | None = None
         self.steps = 0

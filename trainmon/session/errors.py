@@ -110,14 +110,15 @@ class ErrorBook:
         place = Place(source, record.source, record.line, record.offset, record.time, node, record.rank, at)
         group = self._groups.get(key)
         if group is None:
-            if len(self._groups) >= MAX_GROUPS:
+            # What has a name, or is fatal, is never lost in a flood of other words.
+            if len(self._groups) >= MAX_GROUPS * (2 if code not in UNKNOWN or record.priority == 1 else 1):
                 key, code, message = _REST, "UNKNOWN_ERROR", f"further errors, beyond {MAX_GROUPS} different ones"
                 group = self._groups.get(key)
             if group is None:
                 group = ErrorGroup(
                     key=key,
                     code=code,
-                    priority=record.priority or 3,
+                    priority=max(2, record.priority or 3) if key == _REST else record.priority or 3,
                     message=message[:500],
                     raw=(record.text or message)[:2000],
                     first=place,
@@ -130,7 +131,7 @@ class ErrorBook:
             group.message = message[:500]
             group.raw = (record.text or message)[:2000]
             self.shape += 1
-        if record.priority is not None and record.priority < group.priority:
+        if key != _REST and record.priority is not None and record.priority < group.priority:
             group.priority = record.priority
             self.shape += 1
         if group.over:
