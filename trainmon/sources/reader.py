@@ -32,7 +32,6 @@ HANG_S = 2.0
 """A call that takes longer than this (seconds) hangs."""
 BATCH = 1024 * 1024
 """Bytes that one call of the sink carries, about."""
-
 _LIVE_LIMIT = 1024 * 1024
 _SATURATED_LIMIT = 64 * 1024
 _SOME = 12
@@ -124,8 +123,7 @@ class Reader:
     def _cycle(self, turn: Turn[Subject]) -> None:
         started, spent = time.monotonic(), time.thread_time()
         turn.beat += 1
-        if self._lanes.returned:
-            self._take_back(turn)
+        self._take_back(turn)
         if not self._begun:
             self._begin()
         self._open_waits(turn)
@@ -310,7 +308,9 @@ class Reader:
         if tail.missing and tail.fd >= 0:
             tail.due = min(tail.due, tail.checked + 2 * self._poll_s)
         if events:
-            tail.active = self._clock.monotonic()
+            if (now := self._clock.monotonic()) - tail.active > _STALE_S:
+                self._sorted_due = now  # from now on it is asked as often as the others
+            tail.active = now
             # Once it stops growing its path is looked at; a file that never stops, every other second.
             tail.due = min(tail.active + 1.5 * self._poll_s, tail.checked + 2 * CHECK_S)
             self._queue(tail)
