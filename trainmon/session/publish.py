@@ -71,10 +71,11 @@ class Publisher:
         if not dirty:
             return False
         at_once = at_once or dirty.issuperset(SECTIONS)  # another run, or its past is read: no mixture of the two
+        asked = not _QUICK.isdisjoint(dirty)
         if "alerts" in dirty:
             dirty |= {"nodes", "gpus", "spans", "metrics", "charts"}
         if "nodes" in dirty:
-            dirty.add("run")
+            dirty.add("run")  # it counts them: no reason to let them wait for it
         now = engine.clock.now()
         started = engine.clock.monotonic()
         if self._first is None:
@@ -82,7 +83,7 @@ class Publisher:
         # In the first moments everything that is new is news.
         calm = 0.0 if at_once or started - self._first < _CALM_S else _CALM_S
         heavy = sum(took for name, took in self._took.items() if name in dirty and started >= self._due.get(name, 0.0))
-        quick = not at_once and heavy > _HEAVY_S and not _QUICK.isdisjoint(dirty)
+        quick = not at_once and heavy > _HEAVY_S and asked
         done: dict[str, Any] = {}
         news = at_once
         for name in _ORDER:
