@@ -388,3 +388,20 @@ def test_a_gpu_of_a_rank_is_found() -> None:
     assert book.index_of("w", 19) == 3
     assert book.index_of("w", 27) == 3  # never heard: by its place
     assert book.index_of("other", 3) is None
+
+
+def test_sections_that_take_long_do_not_starve() -> None:
+    stage = Stage("a.log")
+    stage.say(0, step_line(1))
+    publisher = stage.session._publisher
+    for step in range(2, 8):
+        stage.clock.advance(1.0)
+        publisher._took.update(nodes=1.0, charts=1.0)
+        data = (step_line(step) + "\n").encode()
+        stage.session._handle(Data(0, 0, stage.sizes[0], data, stage.sizes[0] + len(data), stage.clock.now()))
+        stage.sizes[0] += len(data)
+        stage.session._publish(stage.clock.monotonic())
+    stage.clock.advance(1.0)
+    stage.session._publish(stage.clock.monotonic())
+    shot = stage.session.snapshot
+    assert (shot.run.step, shot.nodes[0].step, shot.charts[0].points.x[-1]) == (7, 7, 7.0)
