@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainmon.catalogue import load
 from trainmon.outputs.jsonl import to_json
-from trainmon.parsing.parser import FileParser
+from trainmon.parsing.parser import OURS, FileParser
 
 LOGS = sorted(p for p in (Path(__file__).parent.parent / "logs").rglob("*") if p.suffix in (".log", ".jsonl"))
 BITS = [
@@ -76,3 +76,46 @@ def test_places_are_true(parts):
     for record in parser.feed(raw, 0) + parser.finish():
         assert record.line == raw.count(b"\n", 0, record.offset) + 1
         assert record.offset == 0 or raw[record.offset - 1 : record.offset] == b"\n"
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.from_regex(
+                r"(\[rank[0-9]{1,30}\]: |\[[0-9]{1,30},[0-9]{1,30}\]<stdout>:|\[worker-1:[0-9]{1,30}\] )?[a-z]{0,9} (step|epoch|iteration)[ :=]{1,3}[0-9,.]{1,400} (loss|lr|elapsed)[ :=]{1,3}[0-9a-z,.:+-]{1,400}",
+                fullmatch=True,
+            ),
+            st.from_regex(
+                r"(Num update steps per epoch = |Num Epochs = |max_steps: |total steps = )[0-9,]{1,400}", fullmatch=True
+            ),
+            st.from_regex(
+                r"[0-9]{1,400}%\|#| [0-9]{1,400}/[0-9]{1,400} \[[0-9:]{1,400}<[0-9:]{1,40}, [0-9.]{1,400}it/s\]",
+                fullmatch=True,
+            ),
+            st.text(max_size=300),
+        ),
+        max_size=8,
+    )
+)
+def test_numbers_of_any_length_are_no_fault(lines):
+    parser = FileParser("rank7.log", keep_log=True, mtime=0.0)
+    text = "\n".join(line.replace("0", "0" * 5000) for line in lines) + "\n"
+    records = parser.feed(text.encode("utf-8", "replace"), 0) + parser.finish()
+    assert not [record for record in records if (record.reason or "").startswith(OURS)]
+    for record in records:
+        to_json(record)
+
+
+def test_a_fault_costs_one_line(monkeypatch):
+    parser = FileParser("a.log")
+    broken = type(parser)._plain
+
+    def plain(self, data):
+        if b"evil" in data:
+            raise ZeroDivisionError
+        broken(self, data)
+
+    monkeypatch.setattr(type(parser), "_plain", plain)
+    out = parser.feed(b"step 1 loss 2.0\nstep 2 loss evil\nstep 3 loss 1.0\n", 0)
+    assert [(r.kind, r.line) for r in out] == [("metrics", 1), ("quarantine", 2), ("metrics", 3)]
+    assert out[1].reason == f"{OURS} (ZeroDivisionError)"

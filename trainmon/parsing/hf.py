@@ -151,10 +151,10 @@ class Bars:
 _BANNER = re.compile(
     r"(?:Total optimization steps|Total (?:training )?steps|max_(?:train_)?(?:iters|steps)|train_iters|total steps"
     r"|num_training_steps|总步数)"
-    r"(?: \.+)?\s*[:= ]\s*(\d[\d,]*)"
+    r"(?: \.+)?\s*[:= ]\s*(\d[\d,]{0,17})"
 )
-_PER_EPOCH = re.compile(r"Num update steps per epoch\s*=\s*([\d,]+)")
-_EPOCHS = re.compile(r"Num Epochs = (\d+)")
+_PER_EPOCH = re.compile(r"Num update steps per epoch\s*=\s*(\d[\d,]{0,17})")
+_EPOCHS = re.compile(r"Num Epochs = (\d{1,15})")
 
 
 def banner(text: str) -> tuple[str, int] | None:

@@ -16,6 +16,8 @@ from trainmon.parsing.splitter import LIMIT, Splitter
 __all__ = ["Classifier", "FileParser", "Hit"]
 
 _PIECE = 4096
+OURS = "a fault of trainmon"
+"""Reason of a quarantined line that nothing is wrong with."""
 
 
 class FileParser(LineReader):
@@ -185,12 +187,15 @@ class FileParser(LineReader):
         at = begin
         for i, line in enumerate(raw_lines if clean is piece else clean.split(b"\n")):
             if line:
-                if b"\r" in line:
-                    for segment in line.split(b"\r"):
-                        if segment:
-                            self._consider(segment, clean)
-                else:
-                    self._consider(line, clean)
+                try:
+                    if b"\r" in line:
+                        for segment in line.split(b"\r"):
+                            if segment:
+                                self._consider(segment, clean)
+                    else:
+                        self._consider(line, clean)
+                except Exception as error:  # a fault of ours costs one line, never the rest of the file
+                    self._quarantine(shown(line), f"{OURS} ({type(error).__name__})", Prefix())
             if i < last:
                 at += len(raw_lines[i]) + 1
                 self._line_start = at

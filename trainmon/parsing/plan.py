@@ -139,7 +139,9 @@ def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
     """Put the values of one line where the plan says; what is missing or malformed is left out."""
     values, extra = record.values, record.extra
     for (kind, name, slot), value in zip(plan.steps, given, strict=False):
-        if (kind == NUMBER and type(value) is float) or (kind == WHOLE and type(value) is int):
+        if (kind == NUMBER and type(value) is float) or (
+            kind == WHOLE and type(value) is int and -_MAX_STEP < value < _MAX_STEP
+        ):
             values[name] = value
         elif value is None:
             continue

@@ -18,8 +18,8 @@ _ISO = r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\
 _TOKEN = re.compile(
     rf"""
       (?P<iso>\[?{_ISO}(?:\]|:(?=\s))?)
-    | (?P<rank>\[rank(?:[ :]?)(?P<rank_n>\d+)\]:?)
-    | (?P<local>\[default(?P<local_n>\d+)\]:)
+    | (?P<rank>\[rank(?:[ :]?)(?P<rank_n>\d{{1,9}})\]:?)
+    | (?P<local>\[default(?P<local_n>\d{{1,9}})\]:)
     | \[\s*(?P<level>{_LEVELS}|信息|警告|错误|严重)\s*(?::[\w.]+)?\]:?
     | (?P<bare>{_LEVELS})(?=[\s:|\]\-—–]|$)(?::[\w.]+:(?=\S))?:?
     | \[NeMo\s(?P<nemo>[IWEDF])\s(?P<nemo_t>{_ISO})\s[^\]]*\]
@@ -27,16 +27,16 @@ _TOKEN = re.compile(
     | \[?(?P<glog>[IWEFDC])(?P<glog_md>\d{{4}})\s(?P<glog_t>\d\d:\d\d:\d\d(?:\.\d+)?)\s+(?:\d+\s+)?
       (?P<glog_f>[\w./<>-]+:\d+)\]
     | \[?(?P<glog0>[IWEFDC])(?:\d{{4}}\s00:00:\d+\.\d+\s+\d+)?\s(?P<glog0_f>[\w./<>-]+\.(?:cc|cpp|cu|py|h):\d+)\]
-    | (?P<nccl_h>[\w.-]+):\d+:\d+\s\[(?P<nccl_g>\d+)\]\sNCCL\s(?P<nccl_l>INFO|WARN|ERROR)
+    | (?P<nccl_h>[\w.-]+):\d+:\d+\s\[(?P<nccl_g>\d{{1,9}})\]\sNCCL\s(?P<nccl_l>INFO|WARN|ERROR)
     | \((?P<ray>\w+)\spid=\d+(?:,\sip=(?P<ray_ip>[\d.]+))?\)
     | \[pod/(?P<pod>[^/\]\s]+)/[^\]\s]+\]
     | (?P<cri>std(?:out|err)\s[FP](?=\s))
-    | \[(?P<node>(?:worker|node|host|trainer|pod|master|ps)[\w.-]*?)(?::(?P<node_r>\d+))?\]:?
+    | \[(?P<node>(?:worker|node|host|trainer|pod|master|ps)[\w.-]*?)(?::(?P<node_r>\d{{1,9}}))?\]:?
     | \[?(?P<md>\d\d/\d\d\s\d\d:\d\d:\d\d)(?:\s[\w.]+)?\]?:?
     | (?P<sys_m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(?P<sys_d>\d\d?)\s(?P<sys_t>\d\d:\d\d:\d\d)\s
       (?P<sys_h>[\w.-]+)\s(?P<sys_p>[\w./()-]+)(?:\[\d+\])?:
     | \[(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)\]
-    | \[(?P<mpi>\d+),(?P<mpi_r>\d+)\]<std\w+>:
+    | \[(?P<mpi>\d+),(?P<mpi_r>\d{{1,9}})\]<std\w+>:
     | trace_id=(?P<trace>[\w.-]+)
     | (?P<file>\[[\w./<>-]+\.(?:py|cc|cpp|cu|c|go|rs):\d+[^\]]*\]:?|[\w./-]+\.(?:py|cc|cpp|cu):\d+:?(?=\s))
     | (?P<junk>\[(?:PID:\d+|Gloo|titan|[\w.-]+:\d+\]?|[a-z][\w]*(?:\.[\w:]+)+)\])
@@ -189,9 +189,9 @@ def _without_year(prefix: Prefix, month: int, day: int, of_day: str, mtime: floa
 _NODE_NAME = re.compile(
     r"(?:^|[^A-Za-z])((?:worker|node|host|machine|trainer|pod|server)[-_.]?\d+)(?![\d.]*[A-Za-z]*\d*py)", re.IGNORECASE
 )
-_RANK_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_.:]?(\d+)", re.IGNORECASE)
-_LOCAL_NAME = re.compile(r"local[-_]?rank[-_.:]?(\d+)", re.IGNORECASE)
-_TORCHRUN = re.compile(r"attempt_\d+/(\d+)/(?:stdout|stderr)\.log$")
+_RANK_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_.:]?(\d{1,9})", re.IGNORECASE)
+_LOCAL_NAME = re.compile(r"local[-_]?rank[-_.:]?(\d{1,9})", re.IGNORECASE)
+_TORCHRUN = re.compile(r"attempt_\d+/(\d{1,9})/(?:stdout|stderr)\.log$")
 _SLURM = re.compile(r"slurm[-_](\d+)(?:_\d+)?(?:[-_.](\d+))?\.(?:out|err)$")
 
 

@@ -10,7 +10,7 @@ _QUANTITY = re.compile(
     r"\s*([A-Za-zµμ%][A-Za-z/%]*)?",
     re.IGNORECASE,
 )
-_HMS = re.compile(r"(?:(\d+) days?,? )?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
+_HMS = re.compile(r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
 _WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|ms|m|s)(?![a-z])", re.IGNORECASE)
 
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "???", "?", "no log"})

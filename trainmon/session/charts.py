@@ -172,7 +172,7 @@ class ChartBuilder:
             short=name.short,
             unit=name.unit,
             value=value,
-            change_percent=None if change is None else float(round(change)),
+            change_percent=None if change is None or not math.isfinite(change) else float(round(change)),
             severity=severity,
             spark=spark,
             bad_from=bad_from,

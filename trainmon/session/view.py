@@ -133,7 +133,8 @@ def _node_view(
         bad_from = next(i for i, x in enumerate(middles) if x >= begun)
     versus = None
     if middle and node.own_s is not None:
-        versus = float(round((node.own_s - middle) / middle * 100.0))
+        share = (node.own_s - middle) / middle * 100.0
+        versus = float(round(share)) if math.isfinite(share) else None
     return NodeView(
         name=node.name,
         health=health,
