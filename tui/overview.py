@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from textual.timer import Timer
@@ -30,6 +31,9 @@ from trainmon.widgets.status import StatusRow
 COUNT_S = 1.0
 """Seconds after which a new number of lines is shown, when nothing else changes beside it."""
 
+METRICS_S = 0.5
+"""Seconds between two pictures of the numbers, where many nodes write."""
+
 
 class Overview(Panels):
     """Pages behind it are drill-downs; `q` here quits."""
@@ -57,6 +61,8 @@ class Overview(Panels):
         self._plan: tuple[tuple[int, int, Facts, str | None], Plan] | None = None
         self._found = ""
         self._count: Timer | None = None
+        self._metrics_wait: Timer | None = None
+        self._metrics_at = -METRICS_S
 
     def parts(self) -> Iterator[Widget]:
         yield from (self.status, self.strip, *self.charts.values(), self.metrics, self.gpus, self.nodes)
@@ -135,7 +141,7 @@ class Overview(Panels):
             for widget, chart in zip(self.charts.values(), charts, strict=False):
                 widget.show(chart, snapshot.spans)
         if changed & {"metrics", "charts", "run"}:
-            self.show_metrics(snapshot)
+            self.metrics_soon(snapshot)
         if changed & {"gpus", "run"}:
             self.gpus.show(snapshot.gpus, stale)
         if changed & {"nodes", "run"}:
@@ -209,6 +215,22 @@ class Overview(Panels):
         others = [chart for chart in snapshot.charts if chart not in shown and chart.points.x]
         wanted = [chart for chart in others if chart.key == "step_time_s"] or list(others)
         return list(wanted[:1])
+
+    def metrics_soon(self, snapshot: Snapshot) -> None:
+        """The numbers, of many nodes not at each one's line: half of a step is no better than the step before."""
+        loop = asyncio.get_running_loop()
+        wait = self._metrics_at + METRICS_S - loop.time()
+        if snapshot.run.nodes < 2 or wait <= 0:
+            self._metrics_at = loop.time()
+            self.show_metrics(snapshot)
+        elif self._metrics_wait is None:
+            self._metrics_wait = self.set_timer(wait, self.metrics_now)
+
+    def metrics_now(self) -> None:
+        """What waited."""
+        self._metrics_wait = None
+        self._metrics_at = asyncio.get_running_loop().time()
+        self.show_metrics(self.monitor.snapshot)
 
     def show_metrics(self, snapshot: Snapshot) -> None:
         """The numbers; the learning rate joins them where it has no chart."""
