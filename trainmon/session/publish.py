@@ -22,6 +22,8 @@ _CALM = frozenset({"nodes", "charts", "spans", "metrics", "gpus", "sources"})
 _CALM_S = 0.5
 """So long the sections above rest, unless an alert has changed: nobody reads faster."""
 _HEAVY_S = 0.004
+_QUICK_REST_S, _LONGEST_REST_S = 0.1, 2.0
+"""What took long may have been kept waiting itself: no section rests for longer than this."""
 _REST = 80.0
 """A section rests for so many times as long as it took to make: thousand nodes must not cost a core."""
 
@@ -100,7 +102,8 @@ class Publisher:
                 self.faults.append(fault)
             ended = engine.clock.monotonic()
             took = ended - started
-            self._due[name] = ended + max(_REST * took, calm if name in _CALM else 0.0)
+            rest = min(_REST * took, _QUICK_REST_S if name in _QUICK else _LONGEST_REST_S)
+            self._due[name] = ended + max(rest, calm if name in _CALM else 0.0)
             if name not in _QUICK:
                 self._took[name] = took
             started = ended
