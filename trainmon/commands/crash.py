@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from trainmon import __version__
@@ -23,16 +25,33 @@ def report(folder: Path | None = None) -> str:
     """
     kind, error, _ = sys.exc_info()
     what = f"{kind.__name__ if kind else 'fault'}: {error}".splitlines()[0][:200]
-    if folder is None:
-        folder, _sentence = state_folder()
-    if folder is not None:
-        path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
-        head = f"trainmon {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv[1:]}\n\n"
-        try:
-            path.write_text(head + traceback.format_exc(), "utf-8", "backslashreplace")
-            return f"this is a fault in trainmon, not in your run ({what}); the details are in {path}"
-        except OSError:
-            pass
+    path = keep(traceback.format_exc(), folder)
+    if path is not None:
+        return f"this is a fault in trainmon, not in your run ({what}); the details are in {path}"
     where = traceback.extract_tb(error.__traceback__)[-1] if error else None
     place = f" at {Path(where.filename).name}:{where.lineno}" if where else ""
     return f"this is a fault in trainmon, not in your run ({what}{place}); no file could be written"
+
+
+def keep(details: str, folder: Path | None = None) -> Path | None:
+    """Write a traceback to a file.
+
+    Args:
+        folder: Where; None: the state folder.
+
+    Returns:
+        The file; None when none can be written.
+    """
+    if folder is None:
+        folder, _sentence = state_folder()
+    if folder is None:
+        return None
+    path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    head = f"trainmon {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv[1:]}\n\n"
+    try:
+        path.write_text(head + details, "utf-8", "backslashreplace")
+    except OSError:  # a full disk: half a report helps nobody
+        with suppress(OSError):
+            path.unlink()
+        return None
+    return path

@@ -116,11 +116,27 @@ def follow(
     session = Session(
         specs, settings, exact=getattr(options, "exact", False), separate=separate, demo=demo, stdin=stdin
     )
-    if not screen:
-        return print_plain(session, over=over)
-    from trainmon.tui.run import run_screen
+    try:
+        if not screen:
+            return print_plain(session, over=over)
+        from trainmon.tui.run import run_screen
 
-    return run_screen(session, settings=settings, separate=separate)
+        return run_screen(session, settings=settings, separate=separate)
+    finally:
+        _tell_fault(session)
+
+
+def _tell_fault(session: Session) -> None:
+    """What went wrong with us while the screen went on: where the details are."""
+    if session.fault is None:
+        return
+    from trainmon.commands.crash import keep
+
+    path = keep(session.fault)
+    complain(
+        f"something went wrong in trainmon, not in your run: {session.fault.strip().splitlines()[-1][:200]}"
+        + (f"; the details are in {path}" if path is not None else "")
+    )
 
 
 def _standard_input() -> BinaryIO:
