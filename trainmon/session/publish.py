@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from trainmon.session import view
+from trainmon.session import nodeview, view
 from trainmon.session.charts import ChartBuilder, spans
 from trainmon.session.engine import Engine
 from trainmon.session.incidents import IncidentDesk
@@ -119,7 +119,7 @@ class Publisher:
         return self._desk.views(now)[:_MAX_ALERTS]
 
     def _make_nodes(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return view.node_views(
+        return nodeview.node_views(
             run, self._engine.files, self._desk.book.firing(), self._desk.state[0], now, self._engine.catalogue
         )
 
