@@ -405,3 +405,15 @@ def test_sections_that_take_long_do_not_starve() -> None:
     stage.session._publish(stage.clock.monotonic())
     shot = stage.session.snapshot
     assert (shot.run.step, shot.nodes[0].step, shot.charts[0].points.x[-1]) == (7, 7, 7.0)
+
+
+def test_a_slow_rise_is_shaded_from_where_it_was_told_of() -> None:
+    from types import SimpleNamespace
+
+    from trainmon.model import Incident
+    from trainmon.session.charts import spans
+
+    rise = Incident("near_oom:w:3", "near_oom", "critical", "NEAR OOM", "w gpu3", "", start_step=880)
+    slow = Incident("straggler:v", "straggler", "warning", "STRAGGLER", "v", "", start_step=905)
+    run = SimpleNamespace(past=[], open={rise.key: rise, slow.key: slow}, noticed={rise.key: 1060})
+    assert [(span.start, span.severity) for span in spans(run)] == [(905.0, "warning"), (1060.0, "critical")]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from trainmon.model import Incident, Severity
 from trainmon.series.robust import median
 from trainmon.session.metrics import SHOWN, TITLES, MetricName, title_of
-from trainmon.session.run import RunState
+from trainmon.session.run import SLOW_RISES, RunState
 from trainmon.session.warmup import schedule_note
 from trainmon.session.wording import coarse
 from trainmon.snapshot import ChartView, MetricView, Points, Span
@@ -253,9 +253,17 @@ def bad_start(incidents: Iterable[Incident], key: str) -> tuple[int | None, Seve
 
 
 def spans(run: RunState) -> tuple[Span, ...]:
-    """Incidents on the step axis, the most severe and newest last, so that they are drawn on top."""
-    found = [Span(float(i.start_step), None if i.end_step is None else float(i.end_step), i.severity)
-             for i in run.past if i.start_step is not None]  # fmt: skip
-    found += [Span(float(i.start_step), None, i.severity) for i in run.open.values() if i.start_step is not None]
-    found = [span for span in found if span.severity != "info"]
+    """Incidents on the step axis, the most severe and newest last, so that they are drawn on top.
+
+    What rises slowly is shaded from the step at which it was told of: the rise itself stands in its own chart.
+    """
+    found = []
+    for incident in (*run.past, *run.open.values()):
+        if incident.start_step is None or incident.severity == "info":
+            continue
+        start = incident.start_step
+        if incident.kind in SLOW_RISES:
+            start = max(start, run.noticed.get(incident.key, start))
+        end = None if incident.end_step is None else float(incident.end_step)
+        found.append(Span(float(start), end, incident.severity))
     return tuple(sorted(found, key=lambda span: (span.severity == "critical", span.start)))

@@ -29,6 +29,10 @@ QUARANTINE = 200
 _STEPPED = frozenset({"metrics", "eval", "summary"})
 
 
+SLOW_RISES = frozenset(("near_oom", "memory_leak", "memory_high"))
+"""Kinds of incidents that begin long before anything is told of them."""
+
+
 class RunState:
     """Everything known of a run.
 
@@ -60,6 +64,8 @@ class RunState:
         self.loss_interval: float | None = None
         self.found: list[tuple[Incident, bool]] = []
         self.open: dict[str, Incident] = {}
+        self.noticed: dict[str, int] = {}
+        """Step at which an open incident was first told of, by key: a slow rise begins long before."""
         self.past: deque[Incident] = deque(maxlen=100)
         self.dirty: set[str] = set()
         self.faults = 0
@@ -279,6 +285,8 @@ class RunState:
     def _note(self, incident: Incident, live: bool) -> None:
         if incident.end is None:
             self.open[incident.key] = incident
+            if incident.kind in SLOW_RISES and self.step is not None:
+                self.noticed.setdefault(incident.key, self.step)
         else:
             self.open.pop(incident.key, None)
             if is_failure(incident) and any(not group.over for group in self.errors):
