@@ -79,11 +79,10 @@ class Reader:
         self._swept: list[Tail] = []
         self._history: deque[Tail] = deque()
         self._out: list[SourceEvent] = []
-        self._bytes = 0
+        self._bytes = self._lap = self._spoke = 0
         self._fresh: list[Tail] = []
-        self._stale: list[Tail] = []
+        self._stale: list[list[Tail]] = []  # in as many parts as there are turns
         self._sorted_due = 0.0
-        self._lap = self._spoke = 0
         self._accepted = True
         self._begun = False
 
@@ -278,13 +277,14 @@ class Reader:
         """The files to ask now: all; of very many, those that have been silent for long are asked in turn."""
         if len(self._swept) <= _MANY:
             return self._swept
-        if now >= self._sorted_due or len(self._swept) != len(self._fresh) + len(self._stale):
+        if now >= self._sorted_due or len(self._swept) != len(self._fresh) + sum(map(len, self._stale)):
             self._sorted_due = now + _STALE_S / 4
             self._fresh = [tail for tail in self._swept if now - tail.active < _STALE_S or not tail.probe_size]
             fresh = set(self._fresh)
-            self._stale = [tail for tail in self._swept if tail not in fresh]
+            stale = [tail for tail in self._swept if tail not in fresh]
+            self._stale = [[tail for tail in stale if tail.source % _TURNS == i] for i in range(_TURNS)]
         self._lap = (self._lap + 1) % _TURNS
-        return self._fresh + self._stale[self._lap :: _TURNS]
+        return self._fresh + self._stale[self._lap]
 
     def _look(self, turn: Turn[Subject], tail: Tail, now: float) -> bool:
         """Read a file's news, and look at its path when that is due; True when it had any."""
