@@ -20,7 +20,7 @@ def test_silent_files_are_asked_in_every_third_sweep_also_while_others_begin_to_
     for sweep in range(40):
         now += 0.1
         asked.append({tail.source for tail in reader._portion(now)})
-        for tail in reader._swept[sweep * 7 : sweep * 7 + 7]:  # some speak again: from now on always asked
+        for tail in reader._swept[sweep * 8 : sweep * 8 + 8]:  # some speak again: from now on always asked
             tail.active = now
             reader._sorted_due = now
     everything = set(range(600))
