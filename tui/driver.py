@@ -17,9 +17,12 @@ from typing import Any
 from textual import constants
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Key
 
 from trainmon.tui.terminal import TtyFile, screen_fd
 
+FLOOD = 512
+"""Bytes that come at once and are more than anybody types: a paste that the terminal did not mark as one."""
 CLOSING_S = 0.3
 """Seconds that leaving waits for a terminal that takes its bytes slowly."""
 
@@ -142,7 +145,7 @@ class TtyDriver(LinuxDriver):
         poll = select.poll()
         poll.register(keys, select.POLLIN)
         poll.register(stop, select.POLLIN)
-        pending = False
+        pending = pasting = False
         while True:
             ready = dict(poll.poll(100 if pending else None))
             if stop in ready:
@@ -152,8 +155,15 @@ class TtyDriver(LinuxDriver):
                 if not data:
                     self._hung_up()
                     return
-                for event in parser.feed(decode(data)):
-                    self.process_message(event)
+                begun, ended = data.rfind(b"\x1b[200~"), data.rfind(b"\x1b[201~")
+                pasting = begun > ended or (pasting and ended < 0)
+                # Acting on a million keys would take minutes, in which even Ctrl-C waits its turn.
+                flood = len(data) > FLOOD and not pasting and ended < 0
+                if flood and b"\x1b" not in data:
+                    data = b"\x03" if b"\x03" in data else b""
+                for event in parser.feed(decode(data)) if data else ():
+                    if not flood or not isinstance(event, Key) or event.key == "ctrl+c":
+                        self.process_message(event)
             for event in parser.tick():
                 self.process_message(event)
             # A lone Escape is told from the start of a sequence by the time that passes.

@@ -112,6 +112,18 @@ def test_an_exported_size_that_is_wrong_is_not_believed(training, open_pane: Cal
     pane.is_clean()
 
 
+def test_a_megabyte_of_keys_holds_nobody_up(training, open_pane: Callable, tmp_path) -> None:
+    (tmp_path / "paste").write_text("jk/?[x]:2 4z\n6" * 80_000)
+    pane = open_pane()
+    pane.trainmon("tail", "worker-*.log")
+    pane.wait(r"\b60\b")
+    pane.tmux("load-buffer", "-b", "big", str(tmp_path / "paste"))
+    pane.tmux("paste-buffer", "-b", "big", "-t", pane.name)
+    pane.keys("C-c")
+    pane.wait("exit=130")
+    pane.is_clean()
+
+
 def test_no_utf8_gives_ascii(training, open_pane: Callable) -> None:
     pane = open_pane()
     pane.type("LC_ALL=C LANG=C trainmon tail 'worker-*.log'; echo exit=$?")
