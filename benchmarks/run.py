@@ -84,7 +84,7 @@ def live(trainmon: str) -> list[Row]:
 
 
 def idle(trainmon: str) -> list[Row]:
-    """Nothing is written for 20 s after the screen has settled."""
+    """Nothing is written for 20 s, between two of the coarse ages that the screen shows (30 s, 1 m)."""
     from pty_run import Session, keybytes
 
     out: list[Row] = []
@@ -105,7 +105,7 @@ def idle(trainmon: str) -> list[Row]:
         ]
         subprocess.run(gen, check=True)
         session = Session([trainmon, "tail", *(str(p) for p in sorted(folder.glob("*.log")))])
-        while session.now() < 15:
+        while session.now() < 38:
             session.pump(None, 0.05)
         start = session.now()
         while session.now() < start + 20:

@@ -25,7 +25,18 @@ def by_subject(config: Path | None = None) -> dict[str, Finding]:
 def test_it_says_all_it_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for subject in ("python", "packages", "host", "terminal", "colours", "text", "watching", "descriptors", "NVML", "state"):
+    for subject in (
+        "python",
+        "packages",
+        "host",
+        "terminal",
+        "colours",
+        "text",
+        "watching",
+        "descriptors",
+        "NVML",
+        "state",
+    ):
         assert f" {subject} " in out
     assert all(line[0] in "●▲✗" for line in out.splitlines())
 
