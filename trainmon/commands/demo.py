@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import shutil
+import stat
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from trainmon.errors import SourceError
+
+PREFIX = "trainmon-demo-"
+YOUNG_S = 60.0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,7 +34,10 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.keep) if options.keep else None
     try:
         if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="trainmon-demo-"))
+            _put_away_orphans(Path(tempfile.gettempdir()))
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            with suppress(OSError):  # a file system without locks: then nobody takes it for an orphan either
+                _hold(folder)
         else:
             folder.mkdir(parents=True, exist_ok=True)
         writer = Writer(folder, options.speed)
@@ -44,3 +55,40 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         place = options.keep or tempfile.gettempdir()
         raise SourceError(f"{place}: the demo cannot write its logs here ({(error.strerror or '?').lower()})") from None
+
+
+def _hold(folder: Path) -> int:
+    """Lock a folder for as long as this process lives, whatever ends it; -1 where another one holds it.
+
+    Raises:
+        OSError: It cannot be opened or locked at all.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return -1
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _put_away_orphans(place: Path) -> None:
+    """Remove what demos left that were killed before they could."""
+    for folder in place.glob(PREFIX + "*"):
+        try:
+            seen = folder.lstat()
+            if seen.st_uid != os.getuid() or not stat.S_ISDIR(seen.st_mode):
+                continue
+            # One that is being written to is alive, locked or not.
+            newest = max([seen.st_mtime, *(path.lstat().st_mtime for path in folder.iterdir())])
+            if time.time() - newest < YOUNG_S:
+                continue
+            held = _hold(folder)
+        except OSError:
+            continue
+        if held >= 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
