@@ -417,3 +417,18 @@ def test_a_slow_rise_is_shaded_from_where_it_was_told_of() -> None:
     slow = Incident("straggler:v", "straggler", "warning", "STRAGGLER", "v", "", start_step=905)
     run = SimpleNamespace(past=[], open={rise.key: rise, slow.key: slow}, noticed={rise.key: 1060})
     assert [(span.start, span.severity) for span in spans(run)] == [(905.0, "warning"), (1060.0, "critical")]
+
+
+def test_what_happens_in_a_log_without_times_is_as_old_as_its_arrival() -> None:
+    clock = ManualClock()
+    session = Session(["train.log"], Settings(), clock=clock)
+    past = b"".join(b'{"step": %d, "loss": 2.0}\n' % n for n in range(1, 30))
+    size = len(past)
+    session.pump([Opened(0, "train.log", "/x/train.log", size, clock.now()), Data(0, 0, 0, past, size, clock.now())])
+    session.pump([CaughtUp(0, 0)])
+    clock.advance(5)
+    line = b'{"step": 30, "eval_loss": 1.9}\n'
+    session.pump([Data(0, 0, size, line, size + len(line), clock.now())])
+    times = {event.name: event.time for event in session.snapshot.events}
+    assert times["eval"] == clock.now()
+    assert times["first step"] is None, "nobody knows when the past was"

@@ -37,6 +37,8 @@ class Happenings:
         self._saving: tuple[object, str] | None = None
         self._starters = 0
         self._last_steps: dict[int, int] = {}
+        self.live = False
+        """Whether the line that is told of has just been written."""
 
     def leap(self, source: int) -> None:
         """The next records of that file come from far behind the last ones: that is no resume."""
@@ -153,7 +155,8 @@ class Happenings:
             self._saving = None
 
     def _plan(self, name: str, text: str, time: float | None, when: float, mark: object) -> None:
-        self._events.add(name, text, time=time, now=when, mark=mark, planned=True)
+        shown = when if time is None and self.live else time  # a line without a time is as old as its arrival
+        self._events.add(name, text, time=shown, now=when, mark=mark, planned=True)
 
 
 def _score(record: Record) -> str:

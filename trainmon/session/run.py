@@ -131,6 +131,7 @@ class RunState:
 
     def _take(self, record: Record, file: SourceFile, arrival: float, live: bool, detect: bool) -> None:
         self.records += 1
+        self.told.live = live
         kind = record.kind
         name, declared = self._node_of(record, file)
         if record.labels:
