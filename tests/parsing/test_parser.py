@@ -160,6 +160,21 @@ def test_the_bar_after_the_dictionary_counts():
     assert parser.feed(b"\r", len(raw) + len(FRESH)) == []
 
 
+def test_the_bar_tells_the_progress_between_two_dictionaries():
+    parser = FileParser("a.log")
+    assert parser.progress is None
+    assert parser.feed(b"\r  0%|  | 2/160 [00:00<00:03, 4.5it/s]", 0) == []
+    assert parser.progress == (2, 160)  # before the first report, and before the bar's line has ended
+    parser.feed(b"\r  1%|  | 3/160 [00:00<00:03, 4.5it/s]\n", parser._expected)
+    assert parser.progress == (3, 160)
+    parser.feed(b"\r 40%|  | 2/5 [00:00<00:03, 4.5it/s]", parser._expected)
+    assert parser.progress == (3, 160)  # an evaluation's bar is no progress
+    parser.feed(b"\r  3%|  | 4/160 [00:00<00:03, 4.5it/s]", parser._expected)
+    assert parser.progress == (4, 160)
+    parser.restart(1)
+    assert parser.progress is None
+
+
 def test_a_bar_of_something_else_does_not_count():
     parser = FileParser("a.log")
     raw = (

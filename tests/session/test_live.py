@@ -166,3 +166,24 @@ def test_stop_ends_both_threads(tmp_path: Path) -> None:
     while any(thread.name.startswith("trainmon-") for thread in threading.enumerate()):
         assert time.monotonic() < end, [thread.name for thread in threading.enumerate()]
         time.sleep(0.02)
+
+
+def test_the_progress_bar_moves_the_step_before_the_first_report_and_between_two(tmp_path: Path, watch) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("\r  0%|  | 22/5000 [00:22<41:02,  2.01it/s]")
+    watched = watch(str(log))
+    run = watched.until(lambda shown: shown.run.step == 22).run
+    assert (run.state, run.total_steps) == ("running", 5000)
+    with log.open("a") as file:
+        file.write("\r{'loss': 1.5, 'learning_rate': 1e-4, 'epoch': 0.5}\n\r 10%|  | 500/5000 [04:22<41:02,  2.01it/s]")
+    assert watched.until(lambda shown: shown.run.step == 500).run.total_steps == 5000
+    with log.open("a") as file:
+        file.write("\r 10%|  | 517/5000 [04:30<41:02,  2.01it/s]")
+    watched.until(lambda shown: shown.run.step == 517)
+
+
+def test_bars_of_a_node_say_nothing_about_a_run_whose_nodes_name_their_steps(tmp_path: Path, watch) -> None:
+    (tmp_path / "a.log").write_text(step_line(40, node="a") + "\r 50%|  | 900/1000 [00:22<41:02,  2.01it/s]")
+    (tmp_path / "b.log").write_text(step_line(41, node="b"))
+    watched = watch(str(tmp_path / "a.log"), str(tmp_path / "b.log"))
+    assert watched.until(lambda shown: shown.run.nodes == 2 and shown.run.step is not None).run.step == 40

@@ -69,6 +69,7 @@ class Bars:
         per_epoch: Steps of an epoch, from a banner.
         epochs: Epochs of the training, from a banner; 0 when unknown.
         held: The record that waits for its step, and what came after it.
+        reached: Counter and total of the training's bar when it was last asked for.
     """
 
     total: int | None = None
@@ -77,6 +78,21 @@ class Bars:
     last: bytes = b""
     held: list[Record] = field(default_factory=list)
     seen_since: bool = True
+    reached: tuple[int, int] | None = None
+
+    def progress(self, newest: bytes) -> tuple[int, int] | None:
+        """Counter and total that the training's own bar showed last: it goes on between two dictionaries.
+
+        Args:
+            newest: The newest line, whole or not: the bar that stands there has no end yet.
+        """
+        found = bar(newest) or (bar(self.last) if self.last else None)
+        if found and _NAMELESS.match(found[2]) and 0 <= found[0] <= found[1]:
+            told = self.total or (self.reached[1] if self.reached else 0)
+            # Until its length is known, the longest bar without a name is the training's.
+            if found[1] == self.total or (self.total is None and found[1] >= max(told, 1)):
+                self.reached = found[0], found[1]
+        return self.reached if self.total is None or (self.reached and self.reached[1] == self.total) else None
 
     def draw(self, data: bytes) -> bool:
         """A bar was drawn. True when that gave the held record its step."""
@@ -120,7 +136,8 @@ class Bars:
 
     def restarted(self) -> None:
         """A training ended here: the next may have another length."""
-        self.total = self.per_epoch = None
+        self.total = self.per_epoch = self.reached = None
+        self.last = b""
         self.seen_since = True
 
     def _settle(self, n: int | None) -> None:

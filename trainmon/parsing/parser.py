@@ -118,6 +118,11 @@ class FileParser(LineReader):
         return shown(self._raw)
 
     @property
+    def progress(self) -> tuple[int, int] | None:
+        """Steps done and steps in all, from the training's own progress bar; None without one."""
+        return self._bars.progress(self._raw)
+
+    @property
     def last_level(self) -> Level | None:
         """Level of the newest line, None when it names none."""
         return self._peeled().level

@@ -223,14 +223,20 @@ def run_view(
     if state == "waiting" and opened is not None:
         waited = max(0.0, now - opened)
         note = f"{int(waited)} s" if waited < 60.0 else age_words(coarse(waited))
+    step, total = run.step, run.total_steps
+    drawn = bar_progress(run, files)
+    if drawn is not None and drawn[0] > (step or 0):
+        step, total = drawn
+        if state == "starting":
+            state, note = "running", ""
     return RunView(
         name=name_of(run, files),
         state=state,
         note=note,
         newest=newest,
-        step=run.step,
-        total_steps=run.total_steps,
-        eta_s=eta(run, state),
+        step=step,
+        total_steps=total,
+        eta_s=eta(run, state, step),
         history=None if history is None else round(history, 2),
         nodes=nodes,
         gpus=len(run.gpus),
@@ -240,8 +246,24 @@ def run_view(
     )
 
 
-def eta(run: RunState, state: StateWord) -> float | None:
-    """Seconds to the last step, from the slowest node; None when it cannot be said."""
+def bar_progress(run: RunState, files: Mapping[int, SourceFile]) -> tuple[int, int] | None:
+    """Step and steps in all by the training's progress bar, when one node at most names steps; else None.
+
+    The Trainer reports every 500 steps by default: between two reports, and before the first, only its bar moves.
+    """
+    if run.separate or sum(node.step is not None for node in run.nodes) > 1:
+        return None
+    drawn = (file.parser.progress for file in files.values() if file.ahead is None)
+    found = max((one for one in drawn if one is not None), default=None)
+    return found if found is not None and run.total_steps in (None, found[1]) else None
+
+
+def eta(run: RunState, state: StateWord, step: int | None = None) -> float | None:
+    """Seconds to the last step, from the slowest node; None when it cannot be said.
+
+    Args:
+        step: Where the run is, when something tells that better than the slowest node's newest record.
+    """
     if state not in ("running", "quiet"):
         return None
     slowest = run.slowest
@@ -251,7 +273,7 @@ def eta(run: RunState, state: StateWord) -> float | None:
     rate = run.watch.seconds_per_step or slowest.seconds_a_step()
     if rate is None:
         return None
-    return max(0, total - slowest.step) * rate
+    return max(0, total - (slowest.step if step is None else step)) * rate
 
 
 def tail_lines(file: SourceFile | None) -> tuple[LogLine, ...]:
