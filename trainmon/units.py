@@ -308,13 +308,16 @@ def forecast(value: float | None) -> str:
     return f"{int(value)} s"
 
 
+AGES = (1, 10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 2700)
+"""Seconds at which a coarse age changes below an hour: one scale, or two panels contradict each other."""
+
+
 def age(value: float | None) -> str:
-    """An age, coarse so that it changes seldom: `10 s`, `30 s`, `1 m`, `5 m`, `2 h`, `3 d`."""
+    """An age, coarse so that it changes seldom: `10 s`, `30 s`, `1 m`, `5 m`, `20 m`, `2 h`, `3 d`."""
     if value is None or not math.isfinite(value) or value < 0:
         return NONE
-    steps = (1, 10, 30, 60, 300, 600, 1800)
     if value < 3600:
-        coarse = max((step for step in steps if step <= value), default=0)
+        coarse = max((step for step in AGES if step <= value), default=0)
         return f"{coarse} s" if coarse < 60 else f"{coarse // 60} m"
     if value < 172_800:
         return f"{int(value // 3600)} h"

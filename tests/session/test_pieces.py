@@ -28,7 +28,7 @@ def error(message: str, code: str = "UNKNOWN_ERROR", **more: object) -> Record:
 
 def test_ages_change_in_coarse_steps_only() -> None:
     assert [coarse(s) for s in (-5, 0, 9.9, 10, 29, 30, 59, 60, 119, 120, 299, 300, 7300)] == [
-        0, 0, 0, 10, 10, 30, 30, 60, 60, 120, 120, 300, 7200,
+        0, 0, 0, 10, 20, 30, 30, 60, 60, 120, 180, 300, 7200,
     ]  # fmt: skip
     assert age_words(120) == "2 m" and age_words(86400 * 3) == "3 d"
 
@@ -205,6 +205,13 @@ def test_pace_comes_from_the_log_clock_and_survives_one_pause() -> None:
         time += 30.0 + (600.0 if step == 150 else 0.0)
         node.take(metrics(step, time), 0.0, False)
     assert node.seconds_a_step() == 3.0
+
+
+def test_many_steps_within_one_second_of_the_log_are_a_part_of_it_each() -> None:
+    node = NodeBook().need("w", False, 1)
+    for step in range(50):
+        node.take(metrics(step, float(step // 5)), 0.0, False)
+    assert [round(value or 0.0, 6) for value in (node.seconds_a_step(), node.own_s)] == [0.2, 0.2]
 
 
 # ---------------------------------------------------------------- GPUs

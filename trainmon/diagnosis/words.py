@@ -5,17 +5,12 @@ from __future__ import annotations
 from trainmon import units
 from trainmon.model import Value
 
-_AGES = (10, 20, 30, 60, 120, 180, 300, 600, 900, 1200, 1800, 2700)
-
 
 def ago(seconds: float) -> str:
     """A silence in coarse steps, rounded down, so that a screen with it stays still: `10 s`, `2 m`, `20 m`, `3 h`."""
     if seconds < 10:
         return "a few seconds"
-    if seconds >= 3600:
-        return units.age(seconds)
-    coarse = max(step for step in _AGES if step <= seconds)
-    return f"{coarse} s" if coarse < 60 else f"{coarse // 60} m"
+    return units.age(seconds)
 
 
 def step_of(step: int | None, total: int | None) -> str:

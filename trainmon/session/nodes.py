@@ -218,6 +218,8 @@ class NodeState:
         if time is None:
             return
         last = self._last_pace
+        if last is not None and time == last[0] and step > last[1]:
+            return  # a clock of whole seconds, or one lump: the steps count towards the next moment
         self._last_pace = (time, step)
         if last is None or step <= last[1] or time < last[0]:
             if last is not None and step <= last[1]:

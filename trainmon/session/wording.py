@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from trainmon.units import AGES
+
 _DIGITS = re.compile(r"(\d+)")
 _HEX = re.compile(r"0x[0-9a-fA-F]+|\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 _LOG_ENDINGS = (".jsonl", ".json", ".log", ".out", ".err", ".txt", ".csv")
 _STREAM_ENDINGS = (".stdout", ".stderr", ".out", ".err")
-_STEPS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200)
+_STEPS_S = (*AGES[1:], 3600, 7200, 10800, 14400, 21600, 43200)
 
 
 @lru_cache(maxsize=16_384)
