@@ -91,7 +91,7 @@ def draw_chart(
     if plot_rows < 1 or width < 16:
         return rows
     if scale is None or scale.rows != plot_rows:
-        scale = fit_scale(chart.points, plot_rows)
+        scale = fit_scale(chart.points, plot_rows, reach=_reach(chart))
     if scale is None:
         pen = Pen(width)
         word = "no finite value yet" if chart.non_finite_count else "drawn from the first step on"
@@ -109,7 +109,7 @@ def draw_chart(
     _axes(pens, scale, labels, left, columns)
     _curve(pens, chart, scale, left, columns)
     _cut_off(pens[0], chart, scale, left, columns)
-    newest = chart.points.x[-1]
+    newest = max(chart.points.x[-1], _reach(chart) or chart.points.x[-1])
     places = [place for place in (_place(span, scale, columns, newest) for span in spans) if place is not None]
     # Newest last; warnings under critical ones.
     places.sort(key=lambda place: (place[2] == "critical", place[0]))
@@ -122,6 +122,11 @@ def draw_chart(
     if height >= plot_rows + 3:
         rows.append(_label_row(scale, width, left, columns))
     return rows
+
+
+def _reach(chart: ChartView) -> float | None:
+    """The newest NaN or infinite step: the axis goes on to it, where the curve has ended."""
+    return max((x for x in chart.non_finite if math.isfinite(x)), default=None)
 
 
 def plot_height(height: int) -> int:
@@ -275,5 +280,7 @@ class Chart(Instrument, can_focus=True):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        self._scale = fit_scale(self._chart.points, plot_height(height), self._scale) or self._scale
+        self._scale = (
+            fit_scale(self._chart.points, plot_height(height), self._scale, _reach(self._chart)) or self._scale
+        )
         return draw_chart(self._chart, self._spans, width, height, scale=self._scale, focused=self.has_focus)

@@ -170,14 +170,18 @@ def value_range(points: Points) -> tuple[float, float, float] | None:
     return low, settled, high
 
 
-def fit_scale(points: Points, rows: int, previous: Scale | None = None) -> Scale | None:
-    """The scale for these points, the previous one as long as it holds them; None without a finite value."""
+def fit_scale(points: Points, rows: int, previous: Scale | None = None, reach: float | None = None) -> Scale | None:
+    """The scale for these points, the previous one as long as it holds them; None without a finite value.
+
+    Args:
+        reach: Newest step with a value, a NaN too, when that lies behind the points.
+    """
     found = value_range(points)
     rows = max(1, rows)
     if found is None:
         return None
     low, settled, high = found
-    xs: Sequence[float] = [x for x in (points.x[0], points.x[-1]) if finite(x)]
+    xs: Sequence[float] = [x for x in (points.x[0], points.x[-1], reach) if x is not None and finite(x)]
     if not xs:
         return None
     first, newest = clamp(min(xs)), clamp(max(xs))

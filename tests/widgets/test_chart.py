@@ -119,3 +119,11 @@ def test_one_new_step_changes_at_most_two_columns() -> None:
 def test_without_a_value_it_says_what_will_come() -> None:
     rows = [plain(row).strip() for row in draw_chart(ChartView("loss", "loss"), (), 80, 10)]
     assert rows[1] == "drawn from the first step on"
+
+
+def test_the_axis_goes_on_to_the_newest_nan() -> None:
+    values = [9.0 - 0.02 * index for index in range(80)]
+    chart = ChartView("loss", "loss", math.nan, series(values), non_finite=(80.0, 400.0), non_finite_count=320)
+    rows = [plain(row) for row in draw_chart(chart, (Span(80, None, "critical"),), 79, 15)]
+    assert "400" in rows[14] and "▼" not in rows[0]
+    assert rows[13].count("━") > 40  # what began at the first NaN lasts

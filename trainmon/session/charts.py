@@ -119,7 +119,7 @@ class ChartBuilder:
         marks = series.non_finite
         if marks and (series.newest is None or marks[-1] > series.newest):
             value = math.nan
-        change = series.change() if key == "loss" else None
+        change = series.change() if key == "loss" and value is not None and math.isfinite(value) else None
         note = ""
         if key == "learning_rate":
             note = schedule_note(run.warmup, points.x, points.mid, run.total_steps, run.scheduler)
