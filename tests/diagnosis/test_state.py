@@ -570,3 +570,11 @@ def test_a_failure_in_a_log_without_times_is_as_old_as_its_file(new_run) -> None
     bare = Record("error", "run", level="ERROR", priority=1, code="CUDA_OOM", message="out of memory")
     (incident,) = run.watch.observe(bare, "run", run.clock.now() - 60, False)
     assert incident.start == run.clock.now() - 60
+
+
+def test_lines_in_one_lump_have_no_pace_to_tell(new_run: NewRun) -> None:
+    run = new_run()
+    run.open()
+    run.train(20, pace=1e-5)
+    run.wait(15)
+    assert (run.state, run.note) == ("quiet", "no line for 10 s")

@@ -95,8 +95,13 @@ class StateMachine:
         if usual is None:
             return "running", ""
         if silent > max(QUIET_FLOOR_S, QUIET_TIMES * usual):
-            return "quiet", f"no line for {ago(silent)}, usually every {short(usual)}"
+            return "quiet", f"no line for {ago(silent)}{_usually(usual)}"
         steps = pulse.no_step_since()
         if steps is not None and now - steps > max(6.0 * QUIET_FLOOR_S, QUIET_TIMES * usual):
-            return "quiet", f"no step for {ago(now - steps)}, usually every {short(usual)}"
+            return "quiet", f"no step for {ago(now - steps)}{_usually(usual)}"
         return "running", ""
+
+
+def _usually(gap: float) -> str:
+    """What is usual, for a sentence; nothing where lines came in one lump: "every 0 ms" is no pace."""
+    return f", usually every {short(gap)}" if gap >= 0.001 else ""
