@@ -40,6 +40,8 @@ class Background:
         self.process = subprocess.Popen(
             [*TRAINMON, *arguments], cwd=cwd, env=env, text=True, encoding="utf-8",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            # Tests in the background of a shell ignore Ctrl-C, and what they start would too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
 
     def line_with(self, words: str) -> str:
