@@ -280,3 +280,11 @@ def test_the_newest_line_behind_a_hole_is_shown() -> None:
     assert file.last_line() == "step 2" and file.last_lines() == ["step 2"]
     file.keep_tail(b"\0" * 60_000, 65_536)
     assert file.last_line() == "step 2"
+
+
+def test_what_is_shortened_says_so() -> None:
+    from trainmon.session.wording import shortened
+
+    assert shortened("as it is", 8) == "as it is"
+    assert shortened("longer than that", 8) == "longer…"
+    assert len(shortened("x" * 50, 20)) == 20

@@ -13,6 +13,7 @@ from trainmon.diagnosis.fatal import kind_of
 from trainmon.model import Incident
 from trainmon.session.errors import UNKNOWN, ErrorBook, ErrorGroup
 from trainmon.session.roles import CAUSE, role_words
+from trainmon.session.wording import shortened
 
 _STOPPED = "the run has stopped"
 
@@ -56,14 +57,14 @@ def blamed(incident: Incident, book: ErrorBook, catalogue: Catalogue) -> Inciden
         kind=kind_of(cause.code),
         title=cause.code if known else "FATAL ERROR",
         who=place.node if alone else f"{place.node} rank {place.rank}",
-        measured=f"{what[:160]}{step}",
+        measured=f"{shortened(what, 160)}{step}",
         outlook=_outlook(incident, cause, book, catalogue),
         advice=tuple(entry.fixes) if entry is not None else (),
         node=place.node,
         rank=place.rank,
         gpu=None,
         start=min(incident.start, place.at) if place.at is not None else incident.start,
-        evidence=(("code", cause.code), ("message", cause.message[:300])),
+        evidence=(("code", cause.code), ("message", shortened(cause.message, 400))),
         source=place.name,
         line=place.line or None,
         offset=place.offset,

@@ -164,3 +164,8 @@ def step_of_checkpoint(message: str) -> int | None:
     """The step that a checkpoint's name or message tells ("checkpoint-1000", "global_step1000"), else None."""
     found = _CHECKPOINT_STEP.search(message)
     return int(found[1]) if found else None
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis: at most `most` characters."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
