@@ -238,6 +238,18 @@ def test_a_straggler_of_14_percent_is_found_within_a_dozen_steps(new_run: NewRun
     assert run.found[-1].end is not None
 
 
+def test_what_a_straggler_costs_is_what_the_run_lost(new_run: NewRun) -> None:
+    run = new_run()
+    for step in range(1, 81):
+        run.wait(3.0)
+        slow = step > 60
+        for n in NODES:
+            own = 3.3 if slow and n == "worker-5" else 2.6
+            wall = 3.4 if slow else 3.0  # the collective waits less: 0.3 of the 0.7 s are hidden
+            run.step(step, n, step_time_s=wall, comm_time_s=wall - own)
+    assert [found.outlook for found in run.found] == ["costs 12 % of the run's speed"]
+
+
 def test_a_straggler_that_waits_for_its_data_says_so(new_run: NewRun) -> None:
     run = new_run()
     for s in range(60):
@@ -357,6 +369,15 @@ def test_an_error_that_the_run_survives_again_and_again_stops_ringing(new_run: N
         run.fatal("UNKNOWN_ERROR", offset=run.now_step)
     begun = [i.severity for i in run.found if i.end is None and not i.outlook]
     assert begun == ["critical", "critical", "warning", "warning"]
+
+
+def test_the_message_of_an_exhausted_card_is_kept_to_its_end_and_a_cut_one_says_so(new_run: NewRun) -> None:
+    for length, end in ((450, "xend"), (5000, "x…")):
+        run = new_run()
+        run.train(5)
+        run.line("error", level="ERROR", priority=1, code="CUDA_OOM", message="x" * length + "end")
+        (message,) = [str(value) for name, value in run.found[-1].evidence if name == "message"]
+        assert message.endswith(end)
 
 
 def test_errors_that_block_nothing_are_not_announced(new_run: NewRun) -> None:

@@ -21,6 +21,7 @@ from trainmon.model import Incident, Record
 NAMELESS = frozenset(("UNKNOWN_ERROR", "GENERIC_TRACEBACK"))
 RENAME_S = 60.0
 SURVIVED = 2
+MOST_OF_A_MESSAGE = 800
 """An error after which the run went on so often is a warning from then on."""
 KINDS = (
     ("host_oom", ("HOST_OOM", "OOM_KILL", "CGROUP_OOM", "HOST_MEMORY")),
@@ -141,7 +142,7 @@ class Fatal:
             start=now,
             detected=now,
             start_step=step,
-            evidence=(("code", code), ("message", (record.message or "")[:300])),
+            evidence=(("code", code), ("message", _cut(record.message or ""))),
             source=record.source,
             line=record.line or None,
             offset=record.offset,
@@ -178,3 +179,8 @@ class Fatal:
             who = f"{ranks} of {where}" if ranks else where
         self._open = replace(self._open, outlook="; ".join(parts), who=who)
         return (self._open,)
+
+
+def _cut(message: str) -> str:
+    """As much of a message as a page shows: PyTorch's own about memory stands in it to its end."""
+    return message if len(message) <= MOST_OF_A_MESSAGE else message[: MOST_OF_A_MESSAGE - 1] + "…"

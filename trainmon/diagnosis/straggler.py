@@ -68,6 +68,8 @@ class Straggler:
         self._done = -1
         self._seen = 0
         self._spread = 0.0
+        self._beside: float | None = None
+        """Seconds of a step beside the nodes' own time, while no node is slow: a slow one hides a part of them."""
         self._pause_seen = False
 
     def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
@@ -162,12 +164,18 @@ class Straggler:
                 self._open[name] = found = self._incident(name, node, ratio, middle, wall, bar, record, at, step)
                 node.quiet = 0
                 out.append(found)
+        if not self._open and not any(node.recent[-1] for name, node in self._nodes.items() if name in told):
+            beside = max(0.0, median([wall for _, _, wall in told.values()]) - middle)
+            known = beside if self._beside is None else self._beside
+            # It rises slowly, so that a node that slows down step by step does not pass for usual.
+            self._beside = known + (0.1 if beside < known else 0.01) * (beside - known)
         return out
 
     def _words(self, node: _Node, own: float, middle: float, wall: float) -> tuple[str, str]:
         percent = 100.0 * (own / middle - 1.0)
         measured = f"own time {units.seconds(own)}, {units.change(percent)} over the median"
-        cost = 100.0 * max(0.0, own - middle) / max(wall, own)
+        lost = own - middle if self._beside is None else min(own - middle, wall - middle - self._beside)
+        cost = 100.0 * max(0.0, lost) / max(wall, own)
         return measured, f"costs {units.percent(cost)} of the run's speed" if cost >= 1.0 else ""
 
     def _incident(
