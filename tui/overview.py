@@ -309,7 +309,7 @@ def words_rows(snapshot: Snapshot, width: int) -> list[Row]:
 
     return [
         heading(width, "loss, learning rate"),
-        line("drawn from the first step on"),
+        line("drawn from the first value on"),
         [],
         heading(width, "GPUs"),
         line("figures that the logs carry are shown as they come"),

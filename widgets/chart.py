@@ -94,7 +94,7 @@ def draw_chart(
         scale = fit_scale(chart.points, plot_rows, reach=_reach(chart))
     if scale is None:
         pen = Pen(width)
-        word = "no finite value yet" if chart.non_finite_count else "drawn from the first step on"
+        word = "no finite value yet" if chart.non_finite_count else "drawn from the first value on"
         pen.put(1, cut(word, width - 2), "muted")
         return [*rows, pen.row()]
     labels = tick_labels([value for _, value in scale.ticks()], rate=chart.key.endswith("per_second"))

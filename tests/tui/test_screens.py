@@ -311,7 +311,7 @@ async def test_an_empty_session_says_what_is_missing(still):
         shown = text_of(app)
         for source in app.snapshot.sources:
             assert source.name in shown and source.sentence in shown
-        assert "drawn from the first step on" in shown
+        assert "drawn from the first value on" in shown
 
 
 async def test_only_what_changed_is_shown_again(still):

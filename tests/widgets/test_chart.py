@@ -118,7 +118,7 @@ def test_one_new_step_changes_at_most_two_columns() -> None:
 
 def test_without_a_value_it_says_what_will_come() -> None:
     rows = [plain(row).strip() for row in draw_chart(ChartView("loss", "loss"), (), 80, 10)]
-    assert rows[1] == "drawn from the first step on"
+    assert rows[1] == "drawn from the first value on"
 
 
 def test_the_axis_goes_on_to_the_newest_nan() -> None:
