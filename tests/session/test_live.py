@@ -24,27 +24,34 @@ def step_line(step: int, loss: float = 2.0, node: str = "w") -> str:
 
 
 class Watched:
-    """A started session that can be waited for."""
+    """A started session that can be waited for. It keeps every snapshot, so that a slow machine misses none."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.changed = threading.Condition()
+        self.seen: list[Snapshot] = [session.snapshot]
+        self.at = 0
         session.subscribe(self._wake)
         session.start()
 
     def _wake(self) -> None:
         with self.changed:
+            self.seen.append(self.session.snapshot)
             self.changed.notify_all()
 
     def until(self, what: Callable[[Snapshot], object]) -> Snapshot:
+        """The first snapshot, from the one that was given last, of which `what` is true."""
         end = time.monotonic() + DEADLINE_S
         with self.changed:
-            while not what(self.session.snapshot):
+            while True:
+                while self.at < len(self.seen):
+                    if what(self.seen[self.at]):
+                        return self.seen[self.at]
+                    self.at += 1
                 left = end - time.monotonic()
                 if left <= 0:
                     pytest.fail(f"did not happen; the run is {self.session.snapshot.run}, fault {self.session.fault}")
                 self.changed.wait(min(left, 0.5))
-        return self.session.snapshot
 
 
 @pytest.fixture
