@@ -42,7 +42,7 @@ def ssh(tmp_path: Path) -> Iterator[str]:
     )
     with (home / "log").open("w") as log:
         server = subprocess.Popen([program, "-D", "-e", "-f", str(home / "config")], stderr=log)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
