@@ -1,4 +1,4 @@
-"""Small drawings that several instruments share: headings, bars, gauges, sparklines, node strips. Pure."""
+"""Small drawings that several instruments share: headings, bars, sparklines, node strips. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from trainmon.widgets.cells import Pen, Row, Span, cut, width_of
 from trainmon.widgets.palette import HEALTH_GLYPHS, HEALTH_TOKENS
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-EIGHTHS = " ▏▎▍▌▋▊▉"
 STRIP_GROUP = 8
 
 
@@ -82,25 +81,6 @@ def bar(share: float | None, cells: int, token: str = "data") -> list[Span]:
     rest = cells - full - half
     if rest:
         out.append(("─" * rest, "faint"))
-    return out
-
-
-def gauge(share: float | None, cells: int, token: str = "data") -> list[Span]:
-    """A lone gauge: eighth blocks on a tinted track."""
-    if cells <= 0:
-        return []
-    if share is None or not math.isfinite(share):
-        return [(" " * cells, "faint+track")]
-    steps = round(max(0.0, min(1.0, share)) * cells * 8)
-    full, part = divmod(steps, 8)
-    out: list[Span] = []
-    if full:
-        out.append(("█" * full, token))
-    if part:
-        out.append((EIGHTHS[part], token + "+track"))
-    rest = cells - full - (1 if part else 0)
-    if rest:
-        out.append((" " * rest, "faint+track"))
     return out
 
 
