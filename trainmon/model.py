@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trainmon.samples import DriverSample, GpuSample, HostSample, Sample
+
 Value = float | int | str
 """A field of a record. Non-finite numbers stay floats here and become strings only on output."""
 
@@ -142,7 +144,14 @@ class SourceState:
     bad: bool = False
 
 
-SourceEvent = Opened | Glimpse | Data | Ahead | CaughtUp | Replaced | SourceState
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What the instruments of this machine read: NVML and the host."""
+
+    samples: tuple[Sample, ...]
+
+
+SourceEvent = Opened | Glimpse | Data | Ahead | CaughtUp | Replaced | SourceState | Telemetry
 
 
 # ---------------------------------------------------------------- what the parsers give
@@ -163,6 +172,7 @@ class Record:
         message: Of error, log and quarantine: the text without prefix and escape codes.
         reason: Of gap and quarantine.
         text: The raw line as text that is safe to show, kept for errors only.
+        sample: Of kinds gpu and host: the whole sample that it was made from (see `record_of`).
     """
 
     kind: RecordKind
@@ -184,6 +194,40 @@ class Record:
     message: str | None = None
     reason: str | None = None
     text: str | None = None
+    sample: Sample | None = None
+
+
+_IN_CONTRACT = frozenset(
+    ("gpu_utilization", "gpu_memory_mb", "gpu_memory_total_mb", "gpu_temperature_c", "gpu_power_w")
+)
+
+
+def record_of(sample: Sample, source: str, line: int = 0, offset: int = 0) -> Record:
+    """A sample as a record: the contract's numbers in `values`, the other numbers and words in `extra`.
+
+    Args:
+        source: Name of the file that it stands in, "NVML" or "host" for what this machine's instruments read.
+    """
+    kind: RecordKind = "host" if isinstance(sample, HostSample) else "gpu"
+    record = Record(kind, source, line, offset, sample.time, node=sample.node or None, sample=sample)
+    extra = record.extra
+    if isinstance(sample, DriverSample):
+        extra["driver_state"] = sample.state
+    elif isinstance(sample, GpuSample):
+        record.gpu = sample.index
+        for text, name in (("uuid", sample.uuid), ("gpu_name", sample.name), ("mig_instance", sample.instance)):
+            if name:
+                extra[text] = name
+        if sample.state != "ok":
+            extra["gpu_state"] = sample.state
+        if sample.throttle:
+            extra["throttle"] = ", ".join(sample.throttle)
+        if sample.events:
+            extra["xid"] = sample.events[-1].code
+    if not isinstance(sample, DriverSample):
+        for metric, number in sample.values.items():
+            (record.values if metric in _IN_CONTRACT else extra)[metric] = number
+    return record
 
 
 # ---------------------------------------------------------------- what the detectors find

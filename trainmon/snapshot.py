@@ -10,11 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trainmon.curves import ChartView as ChartView
+from trainmon.curves import Health as Health
+from trainmon.curves import Points as Points
+from trainmon.curves import Span as Span
+from trainmon.machines import GpuDetail as GpuDetail
+from trainmon.machines import GpuPanel as GpuPanel
+from trainmon.machines import GpuRow as GpuRow
+from trainmon.machines import HostFigure as HostFigure
+from trainmon.machines import HostPanel as HostPanel
+from trainmon.machines import LinkRow as LinkRow
 from trainmon.model import Severity
 
 RunState = Literal["waiting", "starting", "running", "quiet", "stalled", "finished", "failed", "old"]
-Health = Literal["ok", "warning", "critical", "silent", "expected"]
-"""Of a node, GPU or source: the glyphs ● ▲ ✗ ○ ◌."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,62 +97,6 @@ class AlertView:
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
-    """A series reduced for drawing, oldest first, all four the same length.
-
-    Attributes:
-        x: Steps. lo, mid, hi: Minimum, mean (or median of the nodes) and maximum at or around that step.
-    """
-
-    x: tuple[float, ...] = ()
-    lo: tuple[float, ...] = ()
-    mid: tuple[float, ...] = ()
-    hi: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """An incident on a chart's x axis. end None: still open, drawn to the newest step."""
-
-    start: float
-    end: float | None
-    severity: Severity
-
-
-@dataclass(frozen=True, slots=True)
-class ChartView:
-    """One chart: loss, learning rate or any other metric.
-
-    Attributes:
-        key: Canonical name ("loss"). title: "loss".
-        value: The newest value (median over the nodes at the newest step); None before the first.
-        change: Difference of the mean of the last window to the one before, and `change_steps` its width in steps.
-        note: "cosine, 100 warm-up steps"; may be empty.
-        gaps: Steps after which values are missing (tail and gap while history is being read).
-        non_finite: Steps at which the value was NaN or infinite; non_finite_count counts all of them.
-        stale_s: Age in coarse seconds once nothing new came for 3 intervals, else None.
-        unit: One of the keys of `trainmon.units.FORMATS`, of value and points; empty: by the key.
-        band: What `lo` and `hi` are, where that is not minimum and maximum of the same thing.
-    """
-
-    key: str
-    title: str
-    value: float | None = None
-    points: Points = Points()
-    change: float | None = None
-    change_steps: int = 0
-    note: str = ""
-    gaps: tuple[float, ...] = ()
-    non_finite: tuple[float, ...] = ()
-    non_finite_count: int = 0
-    stale_s: float | None = None
-    first_x: float | None = None
-    first_value: float | None = None
-    unit: str = ""
-    band: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class MetricView:
     """A number with a sparkline: grad norm, tokens/s, step time, MFU, data wait, ...
 
@@ -164,42 +116,6 @@ class MetricView:
     severity: Severity | None = None
     spark: tuple[float, ...] = ()
     bad_from: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GpuRow:
-    """One GPU. None: that value cannot be had."""
-
-    node: str
-    index: int | None
-    util_percent: float | None = None
-    memory_mb: float | None = None
-    total_mb: float | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
-    clock_mhz: float | None = None
-    health: Health = "ok"
-    word: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuPanel:
-    """The GPUs of one node, or of every node where the logs carry one figure a node.
-
-    Attributes:
-        subject: "worker-2" or "one row a node".
-        origin: Where the figures are from: "from the log" (NVML comes later).
-        sentence: Said instead of rows when there are none.
-        age_s: Age of the newest figure in coarse seconds once it matters, else None.
-        total: How many there are, where `rows` holds only the worst; 0: `rows` has all.
-    """
-
-    subject: str = ""
-    origin: str = "from the log"
-    rows: tuple[GpuRow, ...] = ()
-    sentence: str = ""
-    age_s: float | None = None
-    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +262,9 @@ class Snapshot:
     """Incidents on the step axis, for all charts."""
     metrics: tuple[MetricView, ...] = ()
     gpus: GpuPanel = GpuPanel()
+    gpu: GpuDetail | None = None
+    """The GPU that was selected with `Session.select_gpu`; None while none is, or it is gone."""
+    host: HostPanel = HostPanel()
     nodes: tuple[NodeView, ...] = ()
     errors: tuple[ErrorView, ...] = ()
     events: tuple[EventView, ...] = ()
@@ -361,7 +280,7 @@ class Snapshot:
 
 
 SECTIONS = (
-    "run", "alerts", "charts", "spans", "metrics", "gpus", "nodes", "errors", "events", "sources", "last", "tail",
-    "quarantine", "counts",
+    "run", "alerts", "charts", "spans", "metrics", "gpus", "gpu", "host", "nodes", "errors", "events", "sources",
+    "last", "tail", "quarantine", "counts",
 )  # fmt: skip
 """Keys of `Snapshot.versions`; `calm` goes with `alerts`."""

@@ -6,7 +6,7 @@ import os
 
 import psutil
 
-from trainmon.telemetry.host import host_summary
+from trainmon.telemetry.host.summary import host_summary
 
 
 def test_it_agrees_with_the_operating_system(tmp_path) -> None:

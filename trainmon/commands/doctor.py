@@ -66,7 +66,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _host() -> Iterator[Finding]:
-    from trainmon.telemetry.host import host_summary
+    from trainmon.telemetry.host.summary import host_summary
     from trainmon.units import memory_text
 
     host = host_summary(os.getcwd())

@@ -11,7 +11,7 @@ from trainmon.session.charts import ChartBuilder, spans
 from trainmon.session.engine import Engine
 from trainmon.session.incidents import IncidentDesk
 from trainmon.session.run import RunState
-from trainmon.snapshot import SECTIONS, LogLine, Snapshot
+from trainmon.snapshot import SECTIONS, HostPanel, LogLine, Snapshot
 
 _MAX_ALERTS = 100
 _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts", "nodes")))
@@ -139,6 +139,12 @@ class Publisher:
     def _make_gpus(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         nodes = done.get("nodes", self.snapshot.nodes)
         return view.gpu_panel(run, nodes, self._desk.book.firing(), self.selected, now)
+
+    def _make_gpu(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return None
+
+    def _make_host(self, run: RunState, now: float, done: dict[str, Any]) -> object:
+        return HostPanel()
 
     def _make_errors(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return view.error_views(run, self._engine.catalogue, exact=not self._engine.in_history)

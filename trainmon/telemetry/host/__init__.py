@@ -1,0 +1,1 @@
+"""The host: processors, memory, disks, network, out of psutil, /proc and /sys."""
