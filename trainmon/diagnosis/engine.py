@@ -103,7 +103,7 @@ class Detectors:
         pulse = self.pulse
         kind = record.kind
         at = arrival - pulse.shift if live else record.time
-        pulse.lines_seen = True
+        pulse.lines_seen = pulse.lines_seen or record.sample is None  # instruments are no line of a log
         pulse.gap = None
         mine = pulse.node(node)
         if live and kind not in CHATTER:

@@ -12,17 +12,7 @@ from collections.abc import Callable
 from trainmon.catalogue import Catalogue
 from trainmon.clock import Clock
 from trainmon.diagnosis.engine import Detectors
-from trainmon.model import (
-    Ahead,
-    CaughtUp,
-    Data,
-    Glimpse,
-    Opened,
-    Record,
-    Replaced,
-    SourceEvent,
-    SourceState,
-)
+from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Opened, Record, Replaced, SourceEvent, SourceState, Telemetry
 from trainmon.parsing.parser import FileParser
 from trainmon.session.files import (
     MANY_FILES,
@@ -107,6 +97,13 @@ class Engine:
                 self._mark(event)
         elif isinstance(event, SourceState):
             self._state(event)
+        elif isinstance(event, Telemetry):
+            self._telemetry(event)
+
+    def _telemetry(self, event: Telemetry) -> None:
+        """This machine's instruments: no line of a log, and no speech of the run."""
+        for run in self._runs():
+            run.instruments(event.samples, self.clock.now())
 
     def work(self, over: Callable[[], bool], *, force: bool = False, past: bool = True) -> bool:
         """Go on with what waits, the ends of files before their pasts, until `over` says so.

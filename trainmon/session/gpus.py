@@ -117,6 +117,23 @@ class GpuBook:
         """The GPUs of a node."""
         return self._by_node.get(node, [])
 
+    def has(self, node: str) -> bool:
+        """Whether anything is known of a node's GPUs."""
+        return node in self._by_node
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes have some."""
+        return len(self._by_node)
+
+    def names(self) -> list[str]:
+        """The nodes that have some."""
+        return list(self._by_node)
+
+    def rows(self, nodes: Iterable[str], most: int) -> list[GpuRow]:
+        """Rows of all GPUs of some nodes, at most `most`."""
+        return [_row(gpu, {}, alone=False) for gpu in islice((g for n in nodes for g in self._by_node[n]), most)]
+
     def worst(self, node: str) -> tuple[float | None, float | None]:
         """Memory in MiB of the node's fullest GPU, and the temperature of its hottest in °C."""
         cards = self.of(node)

@@ -9,6 +9,7 @@ from typing import Any
 from trainmon.session import nodeview, view
 from trainmon.session.charts import ChartBuilder, spans
 from trainmon.session.engine import Engine
+from trainmon.session.gpupanel import gpus_of_run, panel_of
 from trainmon.session.incidents import IncidentDesk
 from trainmon.session.run import RunState
 from trainmon.snapshot import SECTIONS, HostPanel, LogLine, Snapshot
@@ -18,9 +19,11 @@ _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts
 """Sections in the order in which they are made: some need those before them."""
 _QUICK = frozenset({"alerts", "run", "last", "tail", "counts"})
 """Sections that wait for no other ones."""
-_CALM = frozenset({"nodes", "charts", "spans", "metrics", "gpus", "sources"})
+_CALM: dict[str, float] = {
+    "nodes": 0.5, "charts": 0.5, "spans": 0.5, "metrics": 0.5, "sources": 0.5, "gpus": 1.0, "gpu": 1.0, "host": 1.0,
+}  # fmt: skip
+"""So many seconds these sections rest, unless an alert has changed: nobody reads faster, and instruments never stop."""
 _CALM_S = 0.5
-"""So long the sections above rest, unless an alert has changed: nobody reads faster."""
 _HEAVY_S = 0.004
 _QUICK_REST_S, _LONGEST_REST_S = 0.1, 2.0
 """What took long may have been kept waiting itself: no section rests for longer than this."""
@@ -83,7 +86,7 @@ class Publisher:
         if self._first is None:
             self._first = started
         # In the first moments everything that is new is news.
-        calm = 0.0 if at_once or started - self._first < _CALM_S else _CALM_S
+        calm = not at_once and started - self._first >= _CALM_S
         heavy = sum(took for name, took in self._took.items() if name in dirty and started >= self._due.get(name, 0.0))
         quick = not at_once and heavy > _HEAVY_S and asked
         done: dict[str, Any] = {}
@@ -103,7 +106,7 @@ class Publisher:
             ended = engine.clock.monotonic()
             took = ended - started
             rest = min(_REST * took, _QUICK_REST_S if name in _QUICK else _LONGEST_REST_S)
-            self._due[name] = ended + max(rest, calm if name in _CALM else 0.0)
+            self._due[name] = ended + max(rest, _CALM.get(name, 0.0) if calm else 0.0)
             if name not in _QUICK:
                 self._took[name] = took
             started = ended
@@ -112,6 +115,12 @@ class Publisher:
         if "alerts" in done:
             done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now, self._hint(run))
         return self._adopt(done)
+
+    def ask(self, *sections: str) -> None:
+        """The user wants to see these now: they do not rest."""
+        self._engine.front.dirty.update(sections)
+        for name in sections:
+            self._due.pop(name, None)
 
     # Each takes the run, Unix time and the sections that were made before it, and gives the section's new value.
 
@@ -138,7 +147,8 @@ class Publisher:
 
     def _make_gpus(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         nodes = done.get("nodes", self.snapshot.nodes)
-        return view.gpu_panel(run, nodes, self._desk.book.firing(), self.selected, now)
+        alerts = [(alert, view.gpu_of(alert, run)) for alert in self._desk.book.firing()]
+        return panel_of(run, nodes, alerts, self.selected, now)
 
     def _make_gpu(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return None
@@ -187,6 +197,7 @@ class Publisher:
             newest=None if newest is None else float(math.floor(newest)),
             history=engine.history,
             nodes=len(done.get("nodes", self.snapshot.nodes)),
+            gpus=gpus_of_run(run),
             demo=self._demo,
             hint=self._hint(run),
             opened=self._opened,

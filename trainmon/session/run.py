@@ -11,8 +11,11 @@ from collections.abc import Iterable
 
 from trainmon.diagnosis.detector import place_without_step
 from trainmon.diagnosis.engine import Detectors
-from trainmon.model import Incident, Record
+from trainmon.model import Incident, Record, record_of
+from trainmon.samples import DriverSample, GpuSample, Sample
+from trainmon.session.binding import Binding
 from trainmon.session.blame import is_failure
+from trainmon.session.cards import CardBook
 from trainmon.session.errors import ErrorBook
 from trainmon.session.events import EventBook
 from trainmon.session.files import SourceFile
@@ -50,6 +53,12 @@ class RunState:
         self.events = EventBook()
         self.told = Happenings(self.events)
         self.gpus = GpuBook()
+        """What training logs tell of GPUs."""
+        self.cards = CardBook()
+        """What telemetry tells of them."""
+        self.binding = Binding()
+        self.here = ""
+        """This machine, once its instruments have spoken."""
         self.warmup = WarmUp()
         self.quarantine: deque[tuple[str, int, str, str]] = deque(maxlen=QUARANTINE)
         self.quarantined = 0
@@ -98,6 +107,40 @@ class RunState:
                 self.faults += 1
                 self.last_fault = fault
 
+    def instruments(self, samples: Iterable[Sample], now: float) -> None:
+        """Take in what this machine's own instruments read."""
+        for sample in samples:
+            self.here = sample.node
+            self.telemetry(record_of(sample, sample.origin), now, live=True)
+
+    def telemetry(self, record: Record, arrival: float, *, live: bool, detect: bool = True) -> None:
+        """Take in what instruments say (a record made from a sample): it is no speech of the training.
+
+        Args:
+            arrival: When it came, Unix seconds. live, detect: see `feed`.
+        """
+        try:
+            self._telemetry(record, arrival, live, detect)
+        except Exception as fault:
+            self.faults += 1
+            self.last_fault = fault
+
+    def _telemetry(self, record: Record, arrival: float, live: bool, detect: bool) -> None:
+        sample = record.sample
+        at = arrival if live or record.time is None else min(record.time, arrival)
+        machine = record.node or ""
+        counts = True
+        if isinstance(sample, DriverSample):
+            self.cards.driver(sample)
+            self.dirty.add("gpus")
+        elif isinstance(sample, GpuSample):
+            card = self.cards.take(sample, at, live=live)
+            self.dirty.update(("gpus", "gpu"))
+            counts = card is not None and card.mine
+        if detect and counts:
+            for incident in self.watch.observe(record, self.binding.node_of.get(machine, machine), arrival, live):
+                self._note(incident, live)
+
     def heard(self, node: str, arrival: float, *, live: bool) -> None:
         """A node's file brought bytes, whatever they say."""
         self.watch.heard(node, arrival, live)
@@ -130,6 +173,9 @@ class RunState:
     # ------------------------------------------------------------ one record
 
     def _take(self, record: Record, file: SourceFile, arrival: float, live: bool, detect: bool) -> None:
+        if record.sample is not None:
+            self._telemetry(record, arrival, live, detect)
+            return
         self.records += 1
         self.told.live = live
         kind = record.kind

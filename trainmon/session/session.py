@@ -11,16 +11,18 @@ thread. Without `start`, `pump` does the same work on the calling thread (tests,
 
 from __future__ import annotations
 
+import math
 import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from trainmon.catalogue import load
 from trainmon.clock import Clock, SystemClock
 from trainmon.errors import SourceError
-from trainmon.model import SourceEvent
+from trainmon.model import SourceEvent, Telemetry
+from trainmon.samples import Sample
 from trainmon.session.engine import Engine
 from trainmon.session.inbox import LIMIT_BYTES, Inbox
 from trainmon.session.incidents import IncidentDesk
@@ -36,11 +38,31 @@ PUBLISH_EVERY_S = 0.05
 TICK_EVERY_S = 1.0
 BATCH_S = 0.03
 FIRST_S = 0.3
-"""So long the past of long files waits after the first picture."""
+"""So long the past of long files, and the instruments, wait after the first picture."""
 _JOIN_S = 0.3
 _BLOCKED_S = 1.0
 """So long the past of other files waits for one of which nothing comes."""
 _MAX_FAULTS = 20
+
+
+class StationLike(Protocol):
+    """This machine's instruments (`trainmon.telemetry`), as far as a session needs to know them."""
+
+    def start(self) -> object:
+        """Begin to measure; returns at once."""
+
+    def stop(self) -> object:
+        """End within a moment, whatever a driver does."""
+
+    def release(self) -> object:
+        """Let go of the GPUs, so that they can be reset."""
+
+    def resume(self) -> object:
+        """Take them again."""
+
+
+StationFactory = Callable[[Callable[[list[Sample]], object]], StationLike]
+"""Makes the instruments, given where their samples go (from any thread)."""
 
 
 class Session:
@@ -54,6 +76,7 @@ class Session:
         separate: Each file is a run of its own.
         demo: Say DEMO on screen.
         stdin: Where "-" is read from.
+        station: Makes this machine's instruments; None: there are none. They start after the first picture.
     """
 
     def __init__(
@@ -66,6 +89,7 @@ class Session:
         separate: bool = False,
         demo: bool = False,
         stdin: BinaryIO | None = None,
+        station: StationFactory | None = None,
     ) -> None:
         self.specs = list(specs)
         self.settings = settings if settings is not None else Settings()
@@ -75,6 +99,8 @@ class Session:
         self.faults = 0
         self._exact = exact
         self._stdin = stdin
+        self._make_station = station
+        self._station: StationLike | None = None
         self._inbox = Inbox()
         self._engine = Engine(self.settings, self.clock, load(), separate=separate)
         self._desk = IncidentDesk()
@@ -91,6 +117,7 @@ class Session:
         self._shown = False
         self._past_from = 0.0
         self._blocked_at = 0.0
+        self._station_from = math.inf
 
     # ------------------------------------------------------------ for the screen
 
@@ -124,6 +151,9 @@ class Session:
     def stop(self) -> None:
         """Stop both threads; returns within half a second whatever a file system does."""
         self._stopping = True
+        station = self._station
+        if station is not None:
+            self._guard(station.stop)
         if self._reader is not None:
             self._reader.stop()
         self._inbox.close()
@@ -148,9 +178,22 @@ class Session:
 
         def select() -> None:
             self._publisher.selected = name
-            self._engine.front.dirty.update(("gpus", "tail"))
+            self._publisher.ask("gpus", "host", "tail")
 
         self._command(select)
+
+    def release_gpus(self) -> None:
+        """Let this machine's GPUs go, so that they can be reset or split; nothing is known of them until then."""
+        self._instruct(lambda station: station.release())
+
+    def resume_gpus(self) -> None:
+        """Undo `release_gpus`."""
+        self._instruct(lambda station: station.resume())
+
+    def _instruct(self, what: Callable[[StationLike], object]) -> None:
+        station = self._station
+        if station is not None:
+            self._guard(lambda: what(station))
 
     def open_log(self, source: int) -> RawLog:
         """Random access to the bytes of a followed file.
@@ -200,6 +243,8 @@ class Session:
             self._tick(now)
         if self._engine.front.dirty and now - self._last_publish >= PUBLISH_EVERY_S:
             self._publish(now)
+        if self._make_station is not None and now >= self._station_from:
+            self._guard(self._begin_station)
 
     def _work_on(self, started: float) -> None:
         """Go on with the past, for at least half of the turn."""
@@ -229,8 +274,20 @@ class Session:
         self._last_tick = now
         self._guard(lambda: self._engine.tick(self.clock.now()))
 
+    def _begin_station(self) -> None:
+        """The first picture is there: now the instruments may cost something."""
+        make, self._make_station = self._make_station, None
+        if make is None or self._stopping:
+            return
+        station = make(lambda samples: self._inbox.put((Telemetry(tuple(samples)),)))
+        self._station = station
+        station.start()
+        if self._stopping:
+            station.stop()
+
     def _publish(self, now: float, *, at_once: bool = False) -> None:
         self._last_publish = now
+        self._station_from = min(self._station_from, now + FIRST_S)
         if not self._shown and self._engine.preview.run is not None:
             self._shown = True
             self._past_from = now + FIRST_S

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from trainmon.catalogue import Catalogue
@@ -17,10 +17,7 @@ from trainmon.session.wording import age_words, coarse, run_name
 from trainmon.snapshot import (
     Counts,
     ErrorView,
-    GpuPanel,
-    Health,
     LogLine,
-    NodeView,
     RunView,
     SourceView,
 )
@@ -78,20 +75,6 @@ def _error_view(group: ErrorGroup, role: str, catalogue: Catalogue, *, exact: bo
 
 
 # ---------------------------------------------------------------- GPUs, sources, run
-
-
-def gpu_panel(
-    run: RunState, nodes: Sequence[NodeView], alerts: Sequence[Incident], selected: str | None, now: float
-) -> GpuPanel:
-    """The GPU panel of the selected or worst node."""
-    bad: dict[tuple[str, int | None], Health] = {}
-    for alert in alerts:
-        if alert.node and alert.severity != "info" and alert.kind in ("near_oom", "oom", "memory_high", "memory_leak"):
-            key = (alert.node, gpu_of(alert, run))
-            if bad.get(key) != "critical":
-                bad[key] = "critical" if alert.severity == "critical" else "warning"
-    order = [view.name for view in nodes]
-    return run.gpus.panel(selected, order, now, bad)
 
 
 def gpu_of(alert: Incident, run: RunState) -> int | None:
@@ -210,6 +193,7 @@ def run_view(
     newest: float | None,
     history: float | None,
     nodes: int,
+    gpus: int,
     demo: bool,
     hint: str,
     opened: float | None = None,
@@ -239,7 +223,7 @@ def run_view(
         eta_s=eta(run, state, step),
         history=None if history is None else round(history, 2),
         nodes=nodes,
-        gpus=len(run.gpus),
+        gpus=gpus,
         demo=demo,
         hint=hint,
         started=opened if state == "waiting" else run.first_time,
