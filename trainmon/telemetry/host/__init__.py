@@ -1,1 +1,1 @@
-"""The host: processors, memory, disks, network, out of psutil, /proc and /sys."""
+"""The host: processors, memory, disks, network, out of /proc and /sys (why not psutil: reading.py)."""
