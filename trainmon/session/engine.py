@@ -15,16 +15,20 @@ from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Opened, Record, Replaced, SourceEvent, SourceState, Telemetry
 from trainmon.parsing.parser import FileParser
 from trainmon.session.files import (
+    HISTORY_WORTH,
     MANY_FILES,
     SETTLED_WORDS,
     TAIL_BYTES,
     TAIL_BYTES_MANY,
     SourceFile,
     Speakers,
+    file_of,
     gap_record,
+    is_telemetry,
     missing_view,
     node_name,
 )
+from trainmon.session.nodeview import bind_machines
 from trainmon.session.preview import Breath, Preview
 from trainmon.session.run import RunState
 from trainmon.session.view import history_share
@@ -32,18 +36,13 @@ from trainmon.session.weave import Weaver
 from trainmon.settings import Settings
 from trainmon.snapshot import SECTIONS, SourceView
 
-SLICE = 32 << 10
-"""Bytes that are parsed at once."""
-JOINED_FRESH_S = 60.0
-"""A file that joins later and changed this recently speaks of the present."""
+SLICE = 32 << 10  # bytes that are parsed at once
 _ENDS_WORTH = 128 << 10
 _HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _MAX_MISSING = 4096
 _FEW = 256
-HISTORY_WORTH = 1 << 20
-"""Unread bytes from which the share of history is shown."""
 FLUSH_AFTER_S = 0.5
 """A progress bar or traceback that nothing follows is taken as complete after this silence."""
 
@@ -139,17 +138,7 @@ class Engine:
         now = self.clock.now()
         parser = self._parser(event.name, event.mtime)
         node = event.name if self.separate else parser.node or node_name(event, parser.rank, self._names)
-        file = SourceFile(
-            id=event.source,
-            name=event.name,
-            path=event.path,
-            node=node,
-            parser=parser,
-            size=event.size,
-            mtime=event.mtime,
-            fresh=event.joined and now - event.mtime < JOINED_FRESH_S and event.size < HISTORY_WORTH,
-            heard=min(event.mtime, now) if event.size else 0.0,
-        )
+        file = file_of(event, node, parser, now)
         self.files[event.source] = file
         if file.fresh or event.path == "-":
             file.live = True  # what it says is said while we look
@@ -158,20 +147,28 @@ class Engine:
             self._past.open(file)
         self.missing.pop(event.name, None)
         self.missing.pop(event.path, None)
-        for run in self._runs():
-            run.watch.opened(node, event.mtime if event.size else now, now)
-            if event.joined:
-                run.events.add("joined", "followed from now on", time=now, now=now, who=node, planned=True)
-                run.dirty.add("events")
+        if event.path == "-":
+            self._introduce(file, b"")
         self._dirty("sources", "run", "nodes", "counts")
+
+    def _introduce(self, file: SourceFile, head: bytes) -> None:
+        """Its first bytes are there: unless instruments write it, the run has a file more."""
+        if file.introduced:
+            return
+        file.introduced = True
+        file.agent = is_telemetry(head)
+        if not file.agent:
+            for run in self._runs():
+                run.opened(file)
 
     def _glimpse(self, event: Glimpse) -> None:
         file = self.files.get(event.source)
         if file is None or file.live:
             return
+        self._introduce(file, event.head)
         if self.preview.run is None:
             self.front = self.preview.begin(self.forward, (self.catalogue, self.settings, self.settings.thresholds))
-            self._dirty_all()
+            self._dirty(*SECTIONS)
         parser = self._parser(file.name, file.mtime, numbered=False)
         tail = self.preview.glimpse(file, event, parser, file.heard or self.clock.now(), len(self.files))
         file.keep_tail(tail or event.tail, self._tail_limit())  # one line of megabytes has no end to begin at
@@ -182,6 +179,7 @@ class Engine:
         if file is None or file.live:
             return
         now = self.clock.now()
+        self._introduce(file, event.data)
         file.keep_tail(event.data, self._tail_limit())
         self._spoke(file, now)
         self.preview.ahead(file, event, now)
@@ -191,6 +189,7 @@ class Engine:
         if file is None:
             return
         now = self.clock.now()
+        self._introduce(file, event.data)
         file.size = max(event.size, event.offset + len(event.data))
         if not file.glimpsed or file.live:
             file.keep_tail(event.data, self._tail_limit())
@@ -201,8 +200,7 @@ class Engine:
                 self._look_at_ends(file, event)
             return
         data = event.data
-        for run in self._runs():
-            run.heard(file.node, now, live=True)
+        self._heard(file, now, live=True, runs=self._runs())
         for start in range(0, len(data), SLICE):
             part = data[start : start + SLICE]
             records = file.parser.feed(part, event.offset + start)
@@ -223,8 +221,7 @@ class Engine:
 
     def _parse_past(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
         self.breathe()
-        for run in self._past_runs(file):
-            run.heard(file.node, file.heard, live=False)
+        self._heard(file, file.heard, live=False, runs=self._past_runs(file))
         records = file.parser.feed(data, offset)
         file.read = offset + len(data)
         file.size = max(file.size, size)
@@ -245,16 +242,26 @@ class Engine:
         else:
             self._replaced(event)
 
+    def _heard(self, file: SourceFile, arrival: float, *, live: bool, runs: tuple[RunState, ...]) -> None:
+        if not file.chatter:
+            for run in runs:
+                run.heard(file.node, arrival, live=live)
+
     def _feed(
         self, file: SourceFile, records: list[Record], arrival: float, *, live: bool, runs: tuple[RunState, ...]
     ) -> None:
         if records:
+            if not file.spoke:
+                file.judge(records)
             file.records += len(records)
             for run in runs:
                 run.feed(file, records, arrival, live=live)
 
     def _spoke(self, file: SourceFile, at: float) -> None:
         file.fed = self.clock.now()
+        if file.chatter:
+            file.heard = max(file.heard, at)
+            return
         self.speakers.spoke(file, at)
         self._dirty("last", "tail", "run")
 
@@ -267,7 +274,7 @@ class Engine:
         self._dirty("sources", "run", "counts")
         self._hand_over()
         if not self.in_history:
-            self._dirty_all()
+            self._dirty(*SECTIONS)
 
     def _hand_over(self) -> None:
         if self.preview.run is None:
@@ -281,7 +288,7 @@ class Engine:
         self.forward.adopt(glimpse)
         for file in self.files.values():
             file.ahead = None
-        self._dirty_all()
+        self._dirty(*SECTIONS)
 
     def _replaced(self, event: Replaced) -> None:
         file = self.files.get(event.source)
@@ -299,6 +306,7 @@ class Engine:
             file.ahead = None
         if event.lost:
             file.gaps += 1
+        if event.lost and not file.chatter:
             gap = gap_record(event, file.name, file.node, now)
             for run in self._runs():
                 run.gap(gap, file.node, now)
@@ -359,6 +367,7 @@ class Engine:
         # While history is read without a glimpse there is no present yet that could be judged.
         if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
+        bind_machines(self.front, self.files)
         every = 1.0 if len(self.files) <= _FEW else 2.0
         if self.speakers.heard is not None and now - self.speakers.heard >= 15.0:
             every = 5.0
@@ -390,6 +399,3 @@ class Engine:
 
     def _dirty(self, *sections: str) -> None:
         self.front.dirty.update(sections)
-
-    def _dirty_all(self) -> None:
-        self.front.dirty.update(SECTIONS)

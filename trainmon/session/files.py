@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from trainmon.diagnosis.pulse import CHATTER
 from trainmon.model import Opened, Record, Replaced, SourceState
 from trainmon.parsing.clean import shown
 from trainmon.parsing.parser import FileParser
@@ -16,6 +19,13 @@ MANY_FILES = 64
 TAIL_LINES = 40
 MAX_LINE = 1000
 _STEADY_S = 10.0
+JOINED_FRESH_S = 60.0
+"""A file that joins later and changed this recently speaks of the present."""
+HISTORY_WORTH = 1 << 20
+"""Unread bytes from which the share of history is shown."""
+_NO_SPEECH = frozenset(("quarantine", "gap"))
+_TELEMETRY = re.compile(rb'\s*(?:\{"trainmon": ?"(?:gpu|host|driver|agent)/|# ?gpu\b[^\n]{0,200}\n?# ?Idx\b)')
+"""How files of instruments begin: an agent's lines, and `nvidia-smi dmon`."""
 
 SETTLED_WORDS = frozenset({"hangs", "gone", "not readable", "folder", "not a file", "ended"})
 """Words of a source that will bring no more history."""
@@ -36,6 +46,9 @@ class SourceFile:
         heard: Arrival of its newest bytes, Unix seconds (file time for what was there at opening).
         fed: When its parser was fed last, Unix seconds.
         tail: Its last bytes.
+        joined: It appeared after the start. opened: when we met it, Unix seconds; introduced: the run knows of it.
+        agent: Another machine's agent writes it. machines: whose telemetry stands in it, three names at most.
+        sampled: It has told of a machine; spoke: it has told of the training.
     """
 
     id: int
@@ -63,6 +76,29 @@ class SourceFile:
     sentence: str = ""
     bad: bool = False
     tail: bytearray = field(default_factory=bytearray)
+    joined: bool = False
+    opened: float = 0.0
+    introduced: bool = False
+    agent: bool = False
+    machines: tuple[str, ...] = ()
+    sampled: bool = False
+    spoke: bool = False
+
+    @property
+    def chatter(self) -> bool:
+        """Whether it tells of machines only: it goes on while a training hangs, and is no node of the run."""
+        return self.agent or (self.sampled and not self.spoke)
+
+    def judge(self, records: Iterable[Record]) -> None:
+        """Learn from what it says whose speech that is."""
+        for record in records:
+            if record.sample is not None or record.kind in CHATTER:
+                self.sampled = True
+                if record.sample is not None and len(self.machines) < 3 and record.sample.node not in self.machines:
+                    self.machines += (record.sample.node,)
+            elif record.kind not in _NO_SPEECH:
+                self.spoke = True
+                self.agent = False
 
     @property
     def history(self) -> float | None:
@@ -73,7 +109,9 @@ class SourceFile:
 
     @property
     def format(self) -> str | None:
-        """Name of the format that reads it, once that is known."""
+        """Name of the format that reads it, once that is known; of telemetry whose it is."""
+        if self.chatter and self.machines:
+            return f"telemetry of {self.machines[0] if len(self.machines) == 1 else 'several machines'}"
         return self.parser.format or (self.ahead.format if self.ahead is not None else None)
 
     @property
@@ -135,6 +173,28 @@ class Speakers:
                 self.steady = file
         if self.steady is file:
             self._steady_at = max(self._steady_at, at)
+
+
+def is_telemetry(head: bytes) -> bool:
+    """Whether a file that begins so is written by instruments and not by a training."""
+    return _TELEMETRY.match(head) is not None
+
+
+def file_of(event: Opened, node: str, parser: FileParser, now: float) -> SourceFile:
+    """What is known of a file at its opening."""
+    return SourceFile(
+        id=event.source,
+        name=event.name,
+        path=event.path,
+        node=node,
+        parser=parser,
+        size=event.size,
+        mtime=event.mtime,
+        fresh=event.joined and now - event.mtime < JOINED_FRESH_S and event.size < HISTORY_WORTH,
+        heard=min(event.mtime, now) if event.size else 0.0,
+        joined=event.joined,
+        opened=now,
+    )
 
 
 def missing_view(event: SourceState) -> SourceView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from trainmon.machines import GpuPanel, GpuRow
@@ -22,7 +22,7 @@ _ALARMED: frozenset[Health] = frozenset(("critical", "warning"))
 
 def look_at(run: RunState, alerts: Sequence[tuple[Incident, int | None]], now: float) -> Look:
     """What rows of telemetry are made with; the alerts with the GPU that each is of."""
-    return Look(run.binding.node_of, alarms_of(list(alerts)), run.cards.drivers, now)
+    return Look(run.machines.binding.node_of, alarms_of(list(alerts)), run.machines.cards.drivers, now)
 
 
 def panel_of(
@@ -46,47 +46,47 @@ def panel_of(
         panel = _logged(run, nodes, alerts, selected, now)
     else:
         panel = _machine(run, machine, look)
-    if len(run.cards.by_node) + run.gpus.nodes > 1:
+    if len(run.machines.cards.by_node) + run.gpus.nodes > 1:
         return replace(panel, everywhere=everywhere, counted=counted)
     return replace(panel, counted=counted)
 
 
 def _choose(run: RunState, nodes: Sequence[NodeView], look: Look, selected: str | None) -> str | None:
     """The machine whose GPUs to show; None: what the logs tell is shown."""
-    known = {name for name, cards in run.cards.by_node.items() if cards}
+    known = {name for name, cards in run.machines.cards.by_node.items() if cards}
     if selected is not None:
-        machine = run.binding.machine_of.get(selected, selected)
-        if machine in known or machine in run.cards.drivers:
+        machine = run.machines.binding.machine_of.get(selected, selected)
+        if machine in known or machine in run.machines.cards.drivers:
             return machine
         if run.gpus.has(selected):
             return None
-    bound = known & set(run.binding.node_of) | known & set(run.binding.machine_of.values())
+    bound = known & set(run.machines.binding.node_of) | known & set(run.machines.binding.machine_of.values())
     if not bound and len(run.gpus):
         return None  # the run's own figures go before those of a machine that may have nothing to do with it
     for view in nodes:
-        found = run.binding.machine_of.get(view.name)
+        found = run.machines.binding.machine_of.get(view.name)
         if view.health not in _ALARMED:
             break
         if found in known:
             return found
-    if run.here in known:
-        return run.here
+    if run.machines.here in known:
+        return run.machines.here
     for view in nodes:
-        found = run.binding.machine_of.get(view.name)
+        found = run.machines.binding.machine_of.get(view.name)
         if found in known:
             return found
     if known:
         return min(known, key=lambda name: (_worst(run, name, look), natural(name)))
-    return run.here if run.here in run.cards.drivers and not len(run.gpus) else None
+    return run.machines.here if run.machines.here in run.machines.cards.drivers and not len(run.gpus) else None
 
 
 def _worst(run: RunState, machine: str, look: Look) -> tuple[int, bool, float]:
-    return min(weight(card, look) for card in run.cards.by_node[machine].values())
+    return min(weight(card, look) for card in run.machines.cards.by_node[machine].values())
 
 
 def _machine(run: RunState, machine: str, look: Look) -> GpuPanel:
-    cards = run.cards.of(machine)
-    driver = run.cards.drivers.get(machine)
+    cards = run.machines.cards.of(machine)
+    driver = run.machines.cards.drivers.get(machine)
     rows = tuple(row_of(card, look, alone=len(cards) == 1) for card in cards)
     newest = max(cards, key=lambda card: card.heard, default=None)
     age = None
@@ -99,7 +99,7 @@ def _machine(run: RunState, machine: str, look: Look) -> GpuPanel:
         rows=rows,
         sentence=_sentence(run, cards, driver),
         age_s=age,
-        here=machine == run.here,
+        here=machine == run.machines.here,
         window_s=WINDOW_S if newest is not None and newest.origin != "log" else None,
         driver=(driver.driver if driver is not None else "")
         or (newest.facts.get("driver", "") if newest is not None else ""),
@@ -138,15 +138,19 @@ def _logged(
 
 def _everywhere(run: RunState, look: Look) -> tuple[tuple[GpuRow, ...], int]:
     """The worst GPUs of all machines, and how many there are."""
-    cards = run.cards.cards.values()
-    logged = [name for name in run.gpus.names() if run.binding.machine_of.get(name, name) not in run.cards.by_node]
+    cards = run.machines.cards.cards.values()
+    logged = [
+        name
+        for name in run.gpus.names()
+        if run.machines.binding.machine_of.get(name, name) not in run.machines.cards.by_node
+    ]
     counted = len(cards) + sum(len(run.gpus.of(name)) for name in logged)
-    if len(run.cards.by_node) + len(logged) < 2:
+    if len(known.by_node) + len(logged) < 2:
         return (), counted
     ranked = heapq.nsmallest(
         MAX_ROWS, ((*weight(card, look), natural(card.node), card.index or 0, card.key) for card in cards)
     )
-    rows = [row_of(run.cards.cards[entry[-1]], look) for entry in ranked]
+    rows = [row_of(known.cards[entry[-1]], look) for entry in ranked]
     if logged:
         rows += run.gpus.rows(logged, MAX_ROWS)
         order = {"critical": 0, "warning": 1, "silent": 2}
@@ -156,11 +160,12 @@ def _everywhere(run: RunState, look: Look) -> tuple[tuple[GpuRow, ...], int]:
 
 def gpus_of_run(run: RunState) -> int:
     """GPUs of the run: telemetry's of its machines and the logs' of the other nodes; with neither all that are seen."""
-    machines = set(run.binding.node_of) | set(run.binding.machine_of.values())
-    seen = sum(
-        card.mine and not card.instance for name in machines for card in run.cards.by_node.get(name, {}).values()
-    )
-    logged = sum(
-        len(run.gpus.of(name)) for name in run.gpus.names() if run.binding.machine_of.get(name) not in machines
-    )
-    return seen + logged or sum(card.mine and not card.instance for card in run.cards.cards.values())
+    book, binding = run.machines.cards, run.machines.binding
+    machines = set(binding.node_of) | set(binding.machine_of.values())
+    cards = [card for name in machines for card in book.by_node.get(name, {}).values()]
+    logged = sum(len(run.gpus.of(name)) for name in run.gpus.names() if binding.machine_of.get(name) not in machines)
+    return _whole(cards) + logged or _whole(book.cards.values())
+
+
+def _whole(cards: Iterable[Card]) -> int:
+    return sum(card.mine and not card.instance for card in cards)

@@ -187,7 +187,7 @@ def row_of(card: Card, look: Look, *, alone: bool = False) -> GpuRow:
     memory, link = memory_of(card), card.link_gb_s()
     figures: dict[str, float | None] = {
         "util_percent": _round(card.utilization()),
-        "memory_mb": None if memory is None else round(round(memory / _GIB_TENTH) * _GIB_TENTH, 1),
+        "memory_mb": None if memory is None else tenths(memory),
         "total_mb": card.value("gpu_memory_total_mb"),
         "temperature_c": _round(card.value("gpu_temperature_c")),
         "power_w": _round(card.value("gpu_power_w")),
@@ -226,6 +226,11 @@ def weight(card: Card, look: Look) -> tuple[int, bool, float]:
     """Sorts the worst first: alarms and lost ones, warnings, what is stale, then by memory in use."""
     _, health, _ = condition(card, look)
     return _RANK[health], not card.mine, -(memory_share(card) or 0.0)
+
+
+def tenths(memory_mb: float) -> float:
+    """MiB as whole tenths of a GiB: what the screen shows of them."""
+    return round(round(memory_mb / _GIB_TENTH) * _GIB_TENTH, 1)
 
 
 def _round(value: float | None) -> float | None:

@@ -291,6 +291,11 @@ class NodeBook:
             node.sources = (*node.sources, source)
         return node
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Changes when a node is new or tells of its first step."""
+        return self.revision, sum(node.step is not None for node in self._nodes.values())
+
     def stepping(self) -> list[NodeState]:
         """Those with a step."""
         return [node for node in self._nodes.values() if node.step is not None]

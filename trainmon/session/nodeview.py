@@ -12,6 +12,7 @@ from trainmon.model import Incident
 from trainmon.session.blame import cause_of
 from trainmon.session.errors import UNKNOWN, ErrorGroup
 from trainmon.session.files import SourceFile
+from trainmon.session.gpurows import memory_of, tenths
 from trainmon.session.nodes import NodeState
 from trainmon.session.run import RunState
 from trainmon.session.wording import age_words, coarse, natural, pattern_of
@@ -44,6 +45,11 @@ def listed_nodes(run: RunState, files: Mapping[int, SourceFile]) -> list[NodeSta
         or (node.declared and node.telemetry)
         or (pattern_of(node.name) in patterns and len(stepping) > 1)
     ]
+
+
+def bind_machines(run: RunState, files: Mapping[int, SourceFile]) -> None:
+    """Find out which machine is which of the run's nodes."""
+    run.machines.bind(run.nodes.shape, lambda: [node.name for node in listed_nodes(run, files)], run.dirty)
 
 
 def node_views(
@@ -80,7 +86,7 @@ def _expected(run: RunState, files: Mapping[int, SourceFile], known: set[str]) -
     told = {source for node in run.nodes for source in node.sources}
     names: dict[str, list[int]] = {}
     for file in files.values():
-        if file.node in known or file.id in told:
+        if file.node in known or file.id in told or file.chatter:
             continue
         if not stepping or (pattern_of(file.node) in patterns and len(stepping) > 1):
             names.setdefault(file.node, []).append(file.id)
@@ -98,6 +104,12 @@ def _node_view(
     run: RunState,
 ) -> NodeView:
     memory, heat = run.gpus.worst(node.name)
+    cards = run.machines.of(node.name)
+    if cards:
+        told = [used for card in cards if card.mine and (used := memory_of(card)) is not None]
+        heats = [one for card in cards if card.mine and (one := card.value("gpu_temperature_c")) is not None]
+        memory = tenths(max(told)) if told else memory
+        heat = float(round(max(heats))) if heats else heat
     silent = coarse(now - node.heard) if node.heard else 0.0
     pace = node.seconds_a_step() or 0.0
     if silent < max(_SILENT_MIN_S, 3.0 * pace):

@@ -97,7 +97,8 @@ class Preview:
         """Take in what was appended behind the tail."""
         if self.run is None or file.ahead is None:
             return
-        self.run.heard(file.node, now, live=True)
+        if not file.chatter:
+            self.run.heard(file.node, now, live=True)
         if file.id in self._ends:
             end = event.offset + len(event.data)
             self._ends.add(Data(file.id, event.generation, event.offset, event.data, end, event.mtime), now)
@@ -128,7 +129,7 @@ class Preview:
 
     def _parse(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
         self._breathe()
-        if self.run is not None and data:
+        if self.run is not None and data and not file.chatter:
             self.run.heard(file.node, file.heard, live=False)
         return file.ahead.feed(data, offset) if file.ahead is not None else []
 

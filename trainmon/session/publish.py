@@ -175,7 +175,7 @@ class Publisher:
         return LogLine(file.id, file.node, parser.last_time, text, parser.last_level)
 
     def _make_tail(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        files = self._engine.files.values()
+        files = [file for file in self._engine.files.values() if not file.chatter]
         chosen = next((file for file in files if file.node == self.selected), None) if self.selected else None
         return view.tail_lines(chosen if chosen is not None else self._engine.speakers.steady)
 

@@ -12,15 +12,14 @@ from collections.abc import Iterable
 from trainmon.diagnosis.detector import place_without_step
 from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Incident, Record, record_of
-from trainmon.samples import DriverSample, GpuSample, Sample
-from trainmon.session.binding import Binding
+from trainmon.samples import Sample
 from trainmon.session.blame import is_failure
-from trainmon.session.cards import CardBook
 from trainmon.session.errors import ErrorBook
 from trainmon.session.events import EventBook
 from trainmon.session.files import SourceFile
 from trainmon.session.gpus import GpuBook
 from trainmon.session.happenings import Happenings
+from trainmon.session.instruments import Machines
 from trainmon.session.metrics import MetricBook
 from trainmon.session.nodes import NodeBook, NodeState
 from trainmon.session.warmup import WarmUp
@@ -54,11 +53,8 @@ class RunState:
         self.told = Happenings(self.events)
         self.gpus = GpuBook()
         """What training logs tell of GPUs."""
-        self.cards = CardBook()
+        self.machines = Machines()
         """What telemetry tells of them."""
-        self.binding = Binding()
-        self.here = ""
-        """This machine, once its instruments have spoken."""
         self.warmup = WarmUp()
         self.quarantine: deque[tuple[str, int, str, str]] = deque(maxlen=QUARANTINE)
         self.quarantined = 0
@@ -107,10 +103,18 @@ class RunState:
                 self.faults += 1
                 self.last_fault = fault
 
+    def opened(self, file: SourceFile) -> None:
+        """A file of the training is followed from now on."""
+        self.watch.opened(file.node, file.mtime if file.size else file.opened, file.opened)
+        if file.joined:
+            now = file.opened
+            self.events.add("joined", "followed from now on", time=now, now=now, who=file.node, planned=True)
+            self.dirty.add("events")
+
     def instruments(self, samples: Iterable[Sample], now: float) -> None:
         """Take in what this machine's own instruments read."""
         for sample in samples:
-            self.here = sample.node
+            self.machines.here = sample.node
             self.telemetry(record_of(sample, sample.origin), now, live=True)
 
     def telemetry(self, record: Record, arrival: float, *, live: bool, detect: bool = True) -> None:
@@ -120,26 +124,13 @@ class RunState:
             arrival: When it came, Unix seconds. live, detect: see `feed`.
         """
         try:
-            self._telemetry(record, arrival, live, detect)
+            node = self.machines.take(record, arrival, live, self.dirty)
+            if detect and node is not None:
+                for incident in self.watch.observe(record, node, arrival, live):
+                    self._note(incident, live)
         except Exception as fault:
             self.faults += 1
             self.last_fault = fault
-
-    def _telemetry(self, record: Record, arrival: float, live: bool, detect: bool) -> None:
-        sample = record.sample
-        at = arrival if live or record.time is None else min(record.time, arrival)
-        machine = record.node or ""
-        counts = True
-        if isinstance(sample, DriverSample):
-            self.cards.driver(sample)
-            self.dirty.add("gpus")
-        elif isinstance(sample, GpuSample):
-            card = self.cards.take(sample, at, live=live)
-            self.dirty.update(("gpus", "gpu"))
-            counts = card is not None and card.mine
-        if detect and counts:
-            for incident in self.watch.observe(record, self.binding.node_of.get(machine, machine), arrival, live):
-                self._note(incident, live)
 
     def heard(self, node: str, arrival: float, *, live: bool) -> None:
         """A node's file brought bytes, whatever they say."""
@@ -174,12 +165,15 @@ class RunState:
 
     def _take(self, record: Record, file: SourceFile, arrival: float, live: bool, detect: bool) -> None:
         if record.sample is not None:
-            self._telemetry(record, arrival, live, detect)
+            self.telemetry(record, arrival, live=live, detect=detect)
             return
         self.records += 1
         self.told.live = live
         kind = record.kind
         name, declared = self._node_of(record, file)
+        if record.rank is not None or "pid" in record.extra:
+            place = record.rank, record.local_rank, record.gpu
+            self.machines.seats.take(name, file.id, *place, record.extra.get("pid"))
         if record.labels:
             self._labels(record.labels)
         time = record.time

@@ -119,11 +119,11 @@ def source_views(files: Mapping[int, SourceFile], missing: Mapping[str, SourceVi
 def counts(run: RunState, files: Mapping[int, SourceFile], *, exact: bool) -> Counts:
     """The totals."""
     return Counts(
-        lines=sum(file.lines for file in files.values()),
+        lines=sum(file.lines for file in files.values() if not file.chatter),
         records=run.records,
         quarantined=run.quarantined,
         gaps=run.gaps,
-        bytes=sum(file.bytes_before + file.read for file in files.values()),
+        bytes=sum(file.bytes_before + file.read for file in files.values() if not file.chatter),
         exact=exact,
     )
 
@@ -140,7 +140,7 @@ def history_share(files: Iterable[SourceFile]) -> tuple[int, int]:
 def name_of(run: RunState, files: Mapping[int, SourceFile]) -> str:
     """Model or job name, else what the files' names have in common."""
     labelled = run.labels.get("model_name") or run.labels.get("job_id")
-    read = [file.name for file in files.values() if file.lines or file.read or file.tail]
+    read = [file.name for file in files.values() if (file.lines or file.read or file.tail) and not file.chatter]
     return labelled or run_name(read)
 
 
