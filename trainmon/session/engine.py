@@ -42,7 +42,6 @@ _HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _MAX_MISSING = 4096
-_FEW = 256
 FLUSH_AFTER_S = 0.5
 """A progress bar or traceback that nothing follows is taken as complete after this silence."""
 
@@ -368,7 +367,7 @@ class Engine:
         if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
         bind_machines(self.front, self.files)
-        every = 1.0 if len(self.files) <= _FEW else 2.0
+        every = 1.0 if len(self.files) <= 256 else 2.0
         if self.speakers.heard is not None and now - self.speakers.heard >= 15.0:
             every = 5.0
         if abs(now - self._ages_at) >= every:

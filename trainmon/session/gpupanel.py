@@ -138,12 +138,9 @@ def _logged(
 
 def _everywhere(run: RunState, look: Look) -> tuple[tuple[GpuRow, ...], int]:
     """The worst GPUs of all machines, and how many there are."""
-    cards = run.machines.cards.cards.values()
-    logged = [
-        name
-        for name in run.gpus.names()
-        if run.machines.binding.machine_of.get(name, name) not in run.machines.cards.by_node
-    ]
+    known = run.machines.cards
+    cards = known.cards.values()
+    logged = [name for name in run.gpus.names() if run.machines.machine_of(name) not in known.by_node]
     counted = len(cards) + sum(len(run.gpus.of(name)) for name in logged)
     if len(known.by_node) + len(logged) < 2:
         return (), counted
