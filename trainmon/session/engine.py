@@ -372,7 +372,7 @@ class Engine:
             every = 5.0
         if abs(now - self._ages_at) >= every:
             self._ages_at = now
-            self._dirty("run", "nodes", "gpus", "charts", "alerts")
+            self._dirty("run", "nodes", "gpus", "gpu", "host", "charts", "alerts")
 
     # ------------------------------------------------------------ what is asked
 

@@ -6,21 +6,24 @@ import os
 from collections.abc import Callable, Iterable
 
 from trainmon.model import Record
-from trainmon.samples import DriverSample, GpuSample
+from trainmon.samples import DriverSample, GpuSample, HostSample
 from trainmon.session.binding import Binding, SeatBook, bind
 from trainmon.session.cards import Card, CardBook
+from trainmon.session.hosts import HostBook
 
 
 class Machines:
     """The books of telemetry of one run.
 
     Attributes:
-        cards: GPUs. seats: what logs tell of ranks and processes. binding: which machine is which node.
+        cards: GPUs. hosts: everything else of machines.
+        seats: What logs tell of ranks and processes. binding: which machine is which node.
         here: This machine, once its instruments have spoken.
     """
 
     def __init__(self) -> None:
         self.cards = CardBook()
+        self.hosts = HostBook()
         self.seats = SeatBook()
         self.binding = Binding()
         self.here = ""
@@ -48,6 +51,9 @@ class Machines:
             if card is None or not card.mine:
                 return None
             return card.run_node or node
+        elif isinstance(sample, HostSample):
+            self.hosts.take(sample, at, live=live)
+            dirty.add("host")
         return node
 
     def node_of(self, machine: str) -> str:

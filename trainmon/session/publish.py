@@ -10,9 +10,10 @@ from trainmon.session import nodeview, view
 from trainmon.session.charts import ChartBuilder, spans
 from trainmon.session.engine import Engine
 from trainmon.session.gpupanel import gpus_of_run, panel_of
+from trainmon.session.hostview import host_of
 from trainmon.session.incidents import IncidentDesk
 from trainmon.session.run import RunState
-from trainmon.snapshot import SECTIONS, HostPanel, LogLine, Snapshot
+from trainmon.snapshot import SECTIONS, LogLine, Snapshot
 
 _MAX_ALERTS = 100
 _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts", "nodes")))
@@ -78,7 +79,7 @@ class Publisher:
         at_once = at_once or dirty.issuperset(SECTIONS)  # another run, or its past is read: no mixture of the two
         asked = not _QUICK.isdisjoint(dirty)
         if "alerts" in dirty:
-            dirty |= {"nodes", "gpus", "spans", "metrics", "charts"}
+            dirty |= {"nodes", "gpus", "gpu", "host", "spans", "metrics", "charts"}
         if "nodes" in dirty:
             dirty.add("run")  # it counts them: no reason to let them wait for it
         now = engine.clock.now()
@@ -154,7 +155,8 @@ class Publisher:
         return None
 
     def _make_host(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return HostPanel()
+        gpus = done.get("gpus", self.snapshot.gpus)
+        return host_of(run, self._desk.book.firing(), self.selected, gpus, now)
 
     def _make_errors(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         return view.error_views(run, self._engine.catalogue, exact=not self._engine.in_history)
