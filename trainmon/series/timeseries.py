@@ -22,12 +22,21 @@ _NAN, _INF = math.nan, math.inf
 
 
 class Room:
-    """How many cells each of many series may use; shared by all of them and changed while they grow in number."""
+    """How many cells each of many series may use; shared by all of them, less while they grow in number.
 
-    __slots__ = ("cells",)
+    Args:
+        steps: (series at most, cells of each), rising; beyond the last it holds.
+    """
 
-    def __init__(self, cells: int = 480) -> None:
-        self.cells = cells
+    __slots__ = ("_steps", "cells")
+
+    def __init__(self, *steps: tuple[int, int]) -> None:
+        self._steps = steps or ((1, 480),)
+        self.cells = self._steps[0][1]
+
+    def fit(self, series: int) -> None:
+        """There are so many series now."""
+        self.cells = next((cells for most, cells in self._steps if series <= most), self._steps[-1][1])
 
 
 class TimeSeries:

@@ -77,6 +77,11 @@ class SeatBook:
             self.revision += 1
             self.pids[pid] = (node, rank)
 
+    def of(self, process: GpuProcess) -> tuple[str, int | None] | None:
+        """Node and rank of a process that the log names by its number, the machine's or its container's own."""
+        found = self.pids.get(process.pid)
+        return found if found is not None or process.inner_pid is None else self.pids.get(process.inner_pid)
+
 
 @dataclass(slots=True)
 class Binding:
@@ -196,7 +201,7 @@ def _by_process(out: Binding, machines: Mapping[str, Sequence[CardLike]], free: 
         if machine in out.node_of:
             continue
         processes = [one for card in cards for one in _computing(card)]
-        told = {seats.pids[one.pid][0] for one in processes if one.pid in seats.pids}
+        told = {named[0] for one in processes if (named := seats.of(one)) is not None}
         ranks = {one.rank for one in processes if one.rank is not None}
         if len(told) != 1 and ranks and all(rank in seats.ranks for rank in ranks):
             told = {seats.ranks[rank].node for rank in ranks}
@@ -237,8 +242,8 @@ def _ranks(out: Binding, machine: str, cards: Sequence[CardLike], seats: SeatBoo
         if not told:
             told = [local[one.local_rank] for one in processes if one.local_rank in local]
         if not told:
-            named = [seats.pids[one.pid][1] for one in processes if one.pid in seats.pids]
-            told = [rank for rank in named if rank is not None]
+            named = [seats.of(one) for one in processes]
+            told = [who[1] for who in named if who is not None and who[1] is not None]
         if not told and card.processes is None and not card.instance and card.index in index:
             told = [index[card.index]]  # nothing but the log's own numbers tells
         if told:
@@ -256,7 +261,7 @@ def _held(
     likely: set[str] = set()
     for card in cards:
         for one in _computing(card):
-            told = seats.pids.get(one.pid)
+            told = seats.of(one)
             ranked = one.rank is not None and (not seats.ranks or one.rank in seats.ranks)
             if ranked or card.key in out.run_node or (told is not None and told[0] == node):
                 sure.add(card.key)

@@ -33,10 +33,11 @@ REASONS = ("power cap", "thermal", "hardware")
 _REASON_OF = {
     "power cap": 0, "thermal (software)": 1, "thermal (hardware)": 1, "hardware slowdown": 2, "power brake": 2,
 }  # fmt: skip
-_PLACE = {name: place for place, name in enumerate(GPU_METRICS)}
-_UTIL = _PLACE["gpu_utilization"]
-_COUNTERS = (_PLACE["throttle_power_s"], _PLACE["throttle_thermal_s"])
-_ROOMS = ((64, 480), (512, 240), (2048, 96), (MAX_CARDS, 24))
+PLACE = {name: place for place, name in enumerate(GPU_METRICS)}
+"""Metric -> where it stands among a GPU's values."""
+_UTIL = PLACE["gpu_utilization"]
+_COUNTERS = (PLACE["throttle_power_s"], PLACE["throttle_thermal_s"])
+ROOMS = ((64, 480), (512, 240), (2048, 96), (MAX_CARDS, 24))
 """(GPUs at most, cells of each one's past): 8,000 GPUs with seven quantities stay below 16 MB."""
 _MAX_WINDOW = 64
 _MAX_EVENTS, _MAX_PROCESSES, _MAX_FACTS = 8, 64, 16
@@ -76,8 +77,8 @@ class Card:
     parent: str = ""
     profile: str = ""
     instance: str = ""
-    values: array[float] = field(default_factory=lambda: array("d", [math.nan]) * len(_PLACE))
-    times: array[float] = field(default_factory=lambda: array("d", [_NEVER]) * len(_PLACE))
+    values: array[float] = field(default_factory=lambda: array("d", [math.nan]) * len(PLACE))
+    times: array[float] = field(default_factory=lambda: array("d", [_NEVER]) * len(PLACE))
     missing: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     throttle: tuple[str, ...] = ()
@@ -98,7 +99,7 @@ class Card:
 
     def value(self, metric: str) -> float | None:
         """The newest value of a metric, None while there is none or it cannot be had."""
-        found = self.values[_PLACE[metric]]
+        found = self.values[PLACE[metric]]
         return found if found == found else None
 
     def age(self, now: float) -> float:
@@ -208,7 +209,7 @@ class Card:
         time, values, times, past = sample.time, self.values, self.times, self.past
         link = False
         for name, value in sample.values.items():
-            place = _PLACE.get(name)
+            place = PLACE.get(name)
             if place is None or not -1e15 < value < 1e15:
                 continue
             row = ROW.get(name)
@@ -237,7 +238,7 @@ class Card:
 
     def _cannot(self, missing: Mapping[str, str], time: float) -> None:
         for name, why in missing.items():
-            place = _PLACE.get(name)
+            place = PLACE.get(name)
             if place is None or time < self.times[place]:
                 continue
             if not why:
@@ -289,7 +290,7 @@ class CardBook:
         self.cards: dict[str, Card] = {}
         self.by_node: dict[str, dict[str, Card]] = {}
         self.drivers: dict[str, DriverSample] = {}
-        self.room = Room()
+        self.room = Room(*ROOMS)
         self.revision = 0
         self.seats = 0
         """Counts changes of who runs where: processes, new GPUs."""
@@ -358,7 +359,7 @@ class CardBook:
     def _enter(self, card: Card) -> Card:
         self.cards[card.key] = card
         self.by_node.setdefault(card.node, {})[card.key] = card
-        self.room.cells = next(cells for most, cells in _ROOMS if len(self.cards) <= most)
+        self.room.fit(len(self.cards))
         self.seats += 1
         return card
 

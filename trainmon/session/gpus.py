@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from trainmon.model import Record
+from trainmon.series.timeseries import Room, TimeSeries
+from trainmon.session.cards import PLACE, ROOMS, ROW, ROWS, Card
 from trainmon.session.nodes import PAST, Past
 from trainmon.session.wording import coarse, finite, natural
 from trainmon.snapshot import GpuPanel, GpuRow, Health, Points
@@ -41,6 +43,15 @@ class _Gpu:
     past: Past = field(default_factory=lambda: Past(whole=True))
     """Its memory in MiB by step, of the whole run."""
     step: int | None = None
+    times: TimeSeries | None = None
+    """All figures over time, in the rows of a GPU of telemetry."""
+    heard: float = 0.0
+
+    def past_of(self, room: Room) -> TimeSeries:
+        """Its figures over time, made when the first one comes."""
+        if self.times is None:
+            self.times = TimeSeries(len(ROWS), room)
+        return self.times
 
 
 class GpuBook:
@@ -51,6 +62,7 @@ class GpuBook:
         self._by_node: dict[str, list[_Gpu]] = {}
         self._ranks: dict[str, int | None] = {}
         self._index_of: dict[tuple[str, int], int] = {}
+        self._room = Room(*ROOMS)
         self.newest: float | None = None
         self.interval: float | None = None
         self.revision = 0
@@ -79,12 +91,16 @@ class GpuBook:
             if len(self._gpus) >= MAX_GPUS:
                 return True
             gpu = self._gpus[key] = _Gpu(node, index)
+            self._room.fit(len(self._gpus))
             self._by_node.setdefault(node, []).append(gpu)
         for name, slot in _SLOTS:
             if name in values:
                 number = finite(values[name])
                 if number is not None:
                     setattr(gpu, slot, number)
+                    row = ROW.get(name)
+                    if row is not None:
+                        gpu.past_of(self._room).add(row, heard, number)
         if step is not None and gpu.memory is not None and "gpu_memory_mb" in values and gpu.step != step:
             gpu.step = step
             gpu.past.push(step, gpu.memory)
@@ -96,8 +112,30 @@ class GpuBook:
             gap = heard - self.newest
             self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
         self.newest = heard if self.newest is None else max(heard, self.newest)
+        gpu.heard = max(gpu.heard, heard)
         self.revision += 1
         return True
+
+    def card_of(self, key: str) -> Card | None:
+        """A GPU that logs tell of, in the form of one that telemetry tells of; by the key of its row."""
+        node, _, name = key.rpartition("|gpu")
+        gpu = next((one for one in self.of(node) if _key(one) == key), None) if name else None
+        if gpu is None:
+            return None
+        card = Card(key, gpu.node, gpu.index, "", gpu.past_of(self._room), origin="log")
+        card.heard, card.interval = gpu.heard, self.interval
+        told = {
+            "gpu_memory_mb": gpu.memory,
+            "gpu_utilization": gpu.util,
+            "gpu_memory_total_mb": gpu.total,
+            "gpu_temperature_c": gpu.temperature,
+            "gpu_power_w": gpu.power,
+            "sm_clock_mhz": gpu.clock,
+        }
+        for metric, value in told.items():
+            if value is not None:
+                card.values[PLACE[metric]] = value
+        return card
 
     def _by_rank(self, node: str, rank: int) -> int | None:
         """The index that a rank gives: none while its node has but one (then the figure is the node's)."""
@@ -217,5 +255,20 @@ def _row(gpu: _Gpu, bad: dict[tuple[str, int | None], Health], *, alone: bool) -
     if alarm == "critical" or (alarm == "warning" and health == "ok"):
         health = alarm
     return GpuRow(
-        gpu.node, gpu.index, gpu.util, gpu.memory, gpu.total, gpu.temperature, gpu.power, gpu.clock, health, word
+        gpu.node,
+        gpu.index,
+        gpu.util,
+        gpu.memory,
+        gpu.total,
+        gpu.temperature,
+        gpu.power,
+        gpu.clock,
+        health,
+        word,
+        key=_key(gpu),
+        label="" if gpu.index is None else str(gpu.index),
     )
+
+
+def _key(gpu: _Gpu) -> str:
+    return f"{gpu.node}|gpu{'' if gpu.index is None else gpu.index}"

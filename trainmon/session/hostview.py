@@ -34,11 +34,8 @@ def host_of(run: RunState, alerts: Sequence[Incident], selected: str | None, gpu
     hosts = machines.hosts.hosts
     if not hosts and not machines.here:
         return HostPanel()
-    shown = (
-        next((card.node for card in machines.cards.cards.values() if card.key == gpus.rows[0].key), "")
-        if (gpus.rows)
-        else ""
-    )
+    card = machines.cards.cards.get(gpus.rows[0].key) if gpus.rows else None
+    shown = card.node if card is not None else ""
     asked = machines.machine_of(selected) if selected is not None else ""
     machine = asked or (shown if shown in hosts else machines.here if machines.here in hosts else "")
     if not machine:

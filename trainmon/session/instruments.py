@@ -80,11 +80,12 @@ class Machines:
             nodes: Gives those that are worth a row.
             dirty: Takes the sections of the snapshot that change.
         """
-        state = (state, self.cards.seats, self.seats.revision, self.here)
-        if state == self._bound_at or not self.cards.by_node:
+        state = (state, self.cards.seats, len(self.hosts.hosts), self.seats.revision, self.here)
+        if state == self._bound_at or not (self.cards.by_node or self.hosts.hosts):
             return
         self._bound_at = state
-        machines = {name: list(cards.values()) for name, cards in self.cards.by_node.items()}
+        machines: dict[str, list[Card]] = {name: [] for name in self.hosts.hosts}
+        machines |= {name: list(cards.values()) for name, cards in self.cards.by_node.items()}
         found = bind(machines, nodes(), self.seats, here=self.here, users=this_user(), before=self.binding)
         self.binding = found
         for card in self.cards.cards.values():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from trainmon.model import Record
+from trainmon.series.timeseries import Room, TimeSeries
 from trainmon.session.wording import finite
 
 MAX_NODES = 8192
@@ -15,6 +16,12 @@ PAST = 40
 """Buckets of a node's own step times."""
 PAST_STEPS = 4
 """Steps in a bucket at most, while no incident asks for a longer past."""
+
+
+STEP_TIME, STEP = 0, 1
+"""Rows of a node's past over time."""
+_ROOMS = ((64, 240), (512, 96), (MAX_NODES, 24))
+"""(nodes at most, cells of each one's past)."""
 
 
 class Ring:
@@ -126,15 +133,17 @@ class NodeState:
         heard: Arrival of its newest line, Unix seconds (file time for what was there at opening).
         began: The time of its first step; said: the newest time in its log. highest: Its highest step.
         reach: First step of an incident: the step times before it are kept.
+        times: Seconds a step and the step itself (`STEP_TIME`, `STEP`) over time.
     """
 
     __slots__ = (
         "_last_pace", "_own", "_pace", "began", "declared", "error_lines", "fatal_code", "first_step", "heard",
         "highest", "loss", "memory_mb", "name", "own_from_log", "own_s", "reach", "said", "sources", "step",
-        "step_time", "steps", "telemetry", "temperature_c", "total_steps", "wait_s",
+        "step_time", "steps", "telemetry", "temperature_c", "times", "total_steps",
+        "wait_s",
     )  # fmt: skip
 
-    def __init__(self, name: str, declared: bool) -> None:
+    def __init__(self, name: str, declared: bool, room: Room | None = None) -> None:
         self.name = name
         self.declared = declared
         self.step: int | None = None
@@ -157,6 +166,7 @@ class NodeState:
         self.error_lines = 0
         self.sources: tuple[int, ...] = ()
         self.reach: int | None = None
+        self.times = TimeSeries(2, room if room is not None else Room())
         self._own = Past()
         self._pace = Ring(PACE)
         self._last_pace: tuple[float, int] | None = None
@@ -212,6 +222,12 @@ class NodeState:
                 if self.began is None:
                     self.began = record.time
         self._note_own(values, extra, fresh)
+        when = record.time if record.time is not None else arrival if live else None
+        if fresh and when is not None and self.step is not None:
+            self.times.add(STEP, when, self.step)
+            lasted = self.step_time if self.step_time is not None else self._pace.newest() if len(self._pace) else None
+            if lasted is not None:
+                self.times.add(STEP_TIME, when, lasted)
         return fresh
 
     def _note_pace(self, step: int, time: float | None) -> None:
@@ -265,6 +281,7 @@ class NodeBook:
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeState] = {}
+        self._room = Room(*_ROOMS)
         self.revision = 0
 
     def __iter__(self) -> Iterator[NodeState]:
@@ -283,7 +300,8 @@ class NodeBook:
         if node is None:
             if len(self._nodes) >= MAX_NODES:
                 return next(reversed(self._nodes.values()))
-            node = self._nodes[name] = NodeState(name, declared)
+            node = self._nodes[name] = NodeState(name, declared, self._room)
+            self._room.fit(len(self._nodes))
             self.revision += 1
         elif declared and not node.declared:
             node.declared = True

@@ -333,7 +333,7 @@ class RunState:
             if is_failure(incident) and any(not group.over for group in self.errors):
                 self.errors.went_on()
                 self.dirty.update(("errors", "nodes"))
-            if incident.start_step is not None:
+            if incident.start_step is not None or incident.gpu is not None:
                 self.past.append(incident)
         self.found.append((incident, live))
 
