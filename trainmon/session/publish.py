@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from trainmon.model import Incident
 from trainmon.session import nodeview, view
 from trainmon.session.charts import ChartBuilder, spans
 from trainmon.session.engine import Engine
-from trainmon.session.gpupanel import gpus_of_run, panel_of
+from trainmon.session.gpudetail import gpu_detail
+from trainmon.session.gpupanel import gpus_of_run, look_at, panel_of
 from trainmon.session.hostview import host_of
 from trainmon.session.incidents import IncidentDesk
 from trainmon.session.run import RunState
@@ -49,6 +51,7 @@ class Publisher:
         self._front: object = None
         self.snapshot = Snapshot(versions=dict.fromkeys(SECTIONS, 0))
         self.selected: str | None = None
+        self.selected_gpu: str | None = None
         self.hint = ""
         self.faults: list[Exception] = []
         self.more = False
@@ -148,11 +151,18 @@ class Publisher:
 
     def _make_gpus(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         nodes = done.get("nodes", self.snapshot.nodes)
-        alerts = [(alert, view.gpu_of(alert, run)) for alert in self._desk.book.firing()]
-        return panel_of(run, nodes, alerts, self.selected, now)
+        return panel_of(run, nodes, self._alerts(run), self.selected, now)
+
+    def _alerts(self, run: RunState) -> list[tuple[Incident, int | None]]:
+        """What is firing, each with the GPU that it is of."""
+        return [(alert, view.gpu_of(alert, run)) for alert in self._desk.book.firing()]
 
     def _make_gpu(self, run: RunState, now: float, done: dict[str, Any]) -> object:
-        return None
+        if self.selected_gpu is None:
+            return None
+        alerts = self._alerts(run)
+        look = look_at(run, alerts, now)
+        return gpu_detail(run, self.selected_gpu, look, alerts, lambda incident: view.gpu_of(incident, run))
 
     def _make_host(self, run: RunState, now: float, done: dict[str, Any]) -> object:
         gpus = done.get("gpus", self.snapshot.gpus)

@@ -182,6 +182,19 @@ class Session:
 
         self._command(select)
 
+    def select_gpu(self, key: str | None) -> None:
+        """Have `Snapshot.gpu` tell all of one GPU.
+
+        Args:
+            key: `GpuRow.key`; None: of none any more.
+        """
+
+        def select() -> None:
+            self._publisher.selected_gpu = key
+            self._publisher.ask("gpu")
+
+        self._command(select)
+
     def release_gpus(self) -> None:
         """Let this machine's GPUs go, so that they can be reset or split; nothing is known of them until then."""
         self._instruct(lambda station: station.release())
