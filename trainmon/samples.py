@@ -121,6 +121,7 @@ class GpuProcess:
         rank, local_rank: Of the training, from its environment or its log.
         here: False: no such process in this process's namespace.
         instance: "gi/ci" of a MIG instance, else "".
+        inner_pid: The number that its own container gives it, where that differs.
     """
 
     pid: int
@@ -133,6 +134,7 @@ class GpuProcess:
     local_rank: int | None = None
     here: bool = True
     instance: str = ""
+    inner_pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
