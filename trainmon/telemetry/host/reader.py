@@ -91,8 +91,8 @@ class HostReader:
         self._first = False
         have = {*found.values, *(["disks"] if disks is not None else []), *(["links"] if links is not None else [])}
         return HostSample(
-            self._node, self._clock.now(), values=found.values, missing=self._news(found, slow, have), scope=found.scope,
-            disks=disks, volumes=volumes, links=links,
+            self._node, self._clock.now(), values=found.values, missing=self._news(found, slow, have),
+            scope=found.scope, disks=disks, volumes=volumes, links=links,
         )  # fmt: skip
 
     @staticmethod
