@@ -74,6 +74,7 @@ def _host() -> Iterator[Finding]:
     text = f"{host.cores} cores, {free} of {total} memory free"
     if host.disk_free_mb is not None:
         text += f", {memory_text(host.disk_free_mb)} free on this folder's disk"
+    text += "".join(f", {limit}" for limit in host.limits)
     yield Finding("ok", "host", text)
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from trainmon.clock import ManualClock, SystemClock
 from trainmon.samples import HOST_METRICS, HostSample, from_object, to_object
+from trainmon.telemetry.host import cgroup, cpu, disks, infiniband, memory, mounts, network, reading
 from trainmon.telemetry.host.reader import HostReader
+from trainmon.telemetry.host.reading import Tree
 from trainmon.telemetry.host.volumes import Room
 from trainmon.telemetry.host.watch import HostWatch
 
@@ -161,6 +163,30 @@ def test_garbage_in_any_file(machine, data) -> None:
                 assert value is None or 0.0 <= value < 2**72, row
         assert from_object(to_object(sample)) is not None
     reader.end()
+
+
+_words = st.sampled_from([
+    "-", " ", "\n", ":", "/", "0", "1", "18446744073709551616", "-1", "max", "cpu", "cpu0", "some", "avg10=", "0::/", "rw",
+    "/sys/fs/cgroup", "/..", "memory", "sda", "eth0:", "kB", "MemTotal:", "\\040", "cgroup2", " - ", ",", "oom_kill", "3-1", "²",
+])  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(words=st.lists(_words, max_size=60), glue=st.sampled_from(["", " "]))
+def test_parsers_take_any_text(words, glue) -> None:
+    """Each for itself: a broken line must be passed over where it is parsed, not be caught further up."""
+    text = glue.join(words)
+
+    class OneText(Tree):
+        def text(self, name: str, most: int = 0) -> str:
+            return text
+
+    for parse in (
+        cgroup.group_paths, cgroup.pressure, cpu.cpu_list, cpu._cpu_lines, memory._meminfo, disks.diskstats,
+        network.netdev, infiniband.port_rate, reading.pairs, reading.whole, reading.decimal,
+    ):  # fmt: skip
+        parse(text)
+    assert all(mount.point for mount in mounts.mounts(OneText()))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -237,6 +237,11 @@ class VolumeReader:
                 )
         return tuple(rows.values())
 
+    def room(self, path: str) -> Room | None:
+        """The newest answer for one of the round's folders; None: it hangs or cannot be asked."""
+        asker = self._askers.get(os.path.normpath(os.path.join(self._here, path)))
+        return None if asker is None or asker.hung else asker.answer
+
     def end(self) -> None:
         """Let the threads go; one that hangs goes when its file system answers."""
         for asker in self._askers.values():
