@@ -105,6 +105,18 @@ def test_threads_end_with_the_reader(machine, mounted) -> None:
         assert not thread.is_alive()
 
 
+def test_the_folder_of_temporary_files_is_not_tried_out(machine, mounted, monkeypatch) -> None:
+    """tempfile.gettempdir writes a file to see whether it can, and fails where nothing can be written."""
+    monkeypatch.setenv("TMPDIR", "/data/scratch")
+    reader = VolumeReader(Tree(machine.root), mounted, here="/home/me")
+    reader.start([], 0.0)
+    assert next((one.path, one.why) for one in _until(reader, 0.1)) == ("/data/scratch", "temporary files")
+    monkeypatch.setenv("TMPDIR", "relative")
+    monkeypatch.delenv("TEMP", raising=False)
+    monkeypatch.delenv("TMP", raising=False)
+    assert VolumeReader(Tree(machine.root), mounted)._temporary == "/tmp"
+
+
 def test_no_mountinfo(machine, mounted) -> None:
     reader = VolumeReader(Tree(machine.root), mounted, temporary="", here="/home/me")
     reader.start(["/data/a"], 0.0)

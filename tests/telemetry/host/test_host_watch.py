@@ -204,6 +204,22 @@ def test_any_files_missing(machine, data) -> None:
     reader.end()
 
 
+def test_every_file_empty(machine) -> None:
+    """As behind masks of /dev/null: each figure that is absent has its reason, and lists are empty."""
+    _full(machine)
+    clock = ManualClock()
+    for name in _steps(machine):
+        machine.write(name, "")
+    reader = _reader(machine, clock)
+    first = reader.look(pids=[9])
+    clock.advance(2.0)
+    second = reader.look(pids=[9])
+    assert second.disks == () and [link.name for link in second.links or ()] == []
+    for sample in (first, second):
+        assert HOST_METRICS.keys() - sample.values.keys() == sample.missing.keys()
+    reader.end()
+
+
 def test_a_file_that_is_a_folder_or_never_ends(machine) -> None:
     machine.bare()
     machine.remove("/proc/meminfo")

@@ -61,6 +61,8 @@ class CpuReader:
         except Unreadable as error:
             lines = {}
             found.lack(str(error), "cpu_percent", "iowait_percent")
+        if not lines and "cpu_percent" not in found.missing:
+            found.lack("/proc/stat says nothing", "cpu_percent", "iowait_percent")
         machine = len(lines) - (-1 in lines)
         allowed = self._allowed
         if allowed is not None and lines:
@@ -139,6 +141,8 @@ class CpuReader:
             return
         if load is not None and 0.0 <= load < 1e7:
             found.put("load_1m", load)
+        else:
+            found.lack("/proc/loadavg says nothing", "load_1m")
 
 
 def _share(part: float) -> float:

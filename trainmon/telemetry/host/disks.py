@@ -29,7 +29,7 @@ class DiskReader:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._last: dict[str, list[int]] = {}
+        self._last: dict[str, list[int]] | None = None
         self._time = 0.0
         self._names: frozenset[str] = frozenset()
         self._shown: frozenset[str] = frozenset()
@@ -42,17 +42,17 @@ class DiskReader:
             text = self._tree.text("/proc/diskstats")
         except Unreadable as error:
             self.why = str(error)
-            self._last = {}
+            self._last = None
             return None
         found = diskstats(text)
         names = frozenset(found)
         if names != self._names:
             self._names, self._shown = names, whole_disks(names, self._tree)
         dt = now - self._time
-        if self._last and not usable(dt):
+        if self._last is not None and not usable(dt):
             return None  # the next look measures from the last one
         last, self._last, self._time = self._last, found, now
-        if not last:
+        if last is None:
             return None
         out = []
         for name, after in found.items():
@@ -66,7 +66,7 @@ class DiskReader:
 
     def forget(self) -> None:
         """The next look is a first one."""
-        self._last = {}
+        self._last = None
 
 
 def diskstats(text: str) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""This machine in a line, for `doctor`: processors, memory, a folder's disk, as far as a container lets them be used."""
+"""This machine in a line, for `doctor`: processors, memory, a folder, as far as a container lets them be used."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -132,7 +131,7 @@ class VolumeReader:
     ) -> None:
         self._tree = tree
         self._how = how
-        self._temporary = tempfile.gettempdir() if temporary is None else temporary
+        self._temporary = _temporary_folder() if temporary is None else temporary
         self._here = _working_folder() if here is None else here
         self._askers: dict[str, _Asker] = {}
         self._whys: dict[str, str] = {}
@@ -260,6 +259,12 @@ def shared_memory(tree: Tree, pids: Sequence[int]) -> str:
         if ours and theirs and theirs != ours:
             return tree.path(f"/proc/{int(pid)}/root{SHM}")
     return tree.path(SHM)
+
+
+def _temporary_folder() -> str:
+    """As `tempfile.gettempdir` says it, which tries it out by writing a file: that is not ours to do."""
+    named = (os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP"))
+    return next((name for name in named if os.path.isabs(name)), "/tmp")
 
 
 def _working_folder() -> str:

@@ -90,12 +90,14 @@ class HostWatch:
                     reader.forget()
                 slow = slow_at is None or now - slow_at >= SLOW_S - self._interval / 2
                 slow_at = now if slow else slow_at
-                sample = reader.look(slow, _given(self._folders) if slow else (), _given(self._pids) if slow else ())
-                if not over.is_set():
-                    try:
+                try:
+                    sample = reader.look(
+                        slow, _given(self._folders) if slow else (), _given(self._pids) if slow else ()
+                    )
+                    if not over.is_set():
                         self._sink([sample])
-                    except Exception:  # the session's own affair, and it ends before we do
-                        pass
+                except Exception:  # the sink's own affair; and one look that breaks is not the last
+                    pass
                 over.wait(min(FIRST_S, self._interval) if last is None else max(0.05, self._interval))
                 last = now
         finally:
