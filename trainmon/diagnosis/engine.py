@@ -8,22 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from trainmon.diagnosis.cpu import Cpu
 from trainmon.diagnosis.detector import Detector, moment, place_without_step, step_of_record
 from trainmon.diagnosis.fatal import Fatal, Lookup
+from trainmon.diagnosis.gpu_fault import GpuFault
+from trainmon.diagnosis.gpu_links import GpuLinks
+from trainmon.diagnosis.host_memory import HostMemory
 from trainmon.diagnosis.memory import Memory
+from trainmon.diagnosis.network import Network
 from trainmon.diagnosis.nonfinite import NonFinite
 from trainmon.diagnosis.pulse import CHATTER, PAUSES, Pulse
 from trainmon.diagnosis.silent import Silent
+from trainmon.diagnosis.spin import Spin
 from trainmon.diagnosis.stall import TROUBLE, Stall
 from trainmon.diagnosis.state import StateMachine
+from trainmon.diagnosis.storage import Storage
 from trainmon.diagnosis.straggler import Straggler
 from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.diagnosis.throttle import Throttle
+from trainmon.diagnosis.underuse import Underuse
+from trainmon.diagnosis.watch import Watch
 from trainmon.diagnosis.words import number
 from trainmon.model import Incident, Record
+from trainmon.samples import DriverSample, GpuSample
 from trainmon.snapshot import RunState
 
 DETECTORS: tuple[Callable[[Pulse, Thresholds], Detector], ...] = (NonFinite, Memory, Straggler)
 """Those that need nothing but records. Stall, Silent and Fatal work together with the run's state and are added."""
+MACHINES: tuple[Callable[[Pulse, Thresholds], Watch], ...] = (
+    Underuse, Throttle, GpuFault, GpuLinks, HostMemory, Cpu, Storage, Network,
+)  # fmt: skip
+"""Those of GPUs and hosts: they see records with a `sample` only. Spin (for Stall) and Memory are added."""
 AWAY_S = 5.0
 """A look that comes later than this after the one before: we were stopped (Ctrl-Z, a suspended machine)."""
 GRACE_S = 2.0
@@ -46,7 +61,8 @@ class Detectors:
         if separate:
             limits = replace(limits, node_silent_after_s=None, straggler_ratio=None)
         self.pulse = pulse = Pulse()
-        self.stall = Stall(pulse, limits)
+        self._spin = Spin(pulse, limits)
+        self.stall = Stall(pulse, limits, self._spin)
         self.silent = Silent(pulse, limits)
         self.fatal = Fatal(pulse, limits, lookup)
         self._others = [make(pulse, limits) for make in DETECTORS]
@@ -54,6 +70,11 @@ class Detectors:
         self._all: tuple[Detector, ...] = (*self._others, self.fatal, self.stall)
         self._wants = {
             kind: tuple(d.observe for d in self._all if kind in d.kinds) for kind in ("metrics", "gpu", "host", "error")
+        }
+        self._watches: tuple[Watch, ...] = (self._spin, *(make(pulse, limits) for make in MACHINES))
+        self._instruments: dict[str, tuple[Watch | Memory, ...]] = {
+            "gpu": (self._memory, *(w for w in self._watches if "gpu" in w.kinds)),
+            "host": tuple(w for w in self._watches if "host" in w.kinds),
         }
         self._machine = StateMachine(pulse, self.stall)
         self._looked: float | None = None
@@ -100,6 +121,8 @@ class Detectors:
         Returns:
             Incidents that are new, changed or resolved by it. Those of history are for the caller to mark.
         """
+        if record.sample is not None:
+            return self._sampled(record, node, arrival, live)
         pulse = self.pulse
         kind = record.kind
         at = arrival - pulse.shift if live else record.time
@@ -109,6 +132,8 @@ class Detectors:
         if live and kind not in CHATTER:
             pulse.line(mine, arrival - pulse.shift)
         if kind == "metrics":
+            if "data_time_s" in record.values and node in pulse.fleet.hosts:
+                pulse.fleet.waits(node, record)
             if "total_steps" in record.values:
                 total = number(record.values["total_steps"])
                 if total is not None and 0.0 < total < 2**53:
@@ -155,6 +180,36 @@ class Detectors:
             code = record.code or ""
             if record.priority == 1 and "OOM" in code:
                 out.extend(self._memory.came_true(node, moment(record, at), pulse.step, code))
+        return out
+
+    def _sampled(self, record: Record, node: str, arrival: float, live: bool) -> list[Incident]:
+        """What instruments read. It says nothing of whether the run is alive."""
+        pulse, sample = self.pulse, record.sample
+        assert sample is not None
+        if record.extra.get("foreign"):
+            return self._leave(sample.uuid or record.node or node if isinstance(sample, GpuSample) else node)
+        pulse.gap = None
+        at = arrival - pulse.shift if live else sample.time
+        about = pulse.fleet.take(sample, node, at, live)
+        if about is None and not isinstance(sample, DriverSample):
+            return []
+        if live and record.kind == "gpu" and (told := pulse.nodes.get(node)) is not None:
+            told.util, told.util_at = pulse.fleet.util(node), at
+        out: list[Incident] = []
+        for detector in self._instruments[record.kind]:
+            found = detector.observe(record, node, at)
+            if found:
+                out.extend(found)
+        return out
+
+    def _leave(self, key: str) -> list[Incident]:
+        """A GPU (by UUID) or a machine is none of the run's: no alarm of it, and no comparison with it."""
+        pulse = self.pulse
+        if not pulse.fleet.known(key) and key not in pulse.fleet.hosts:
+            return []
+        out = [incident for watch in self._watches for incident in watch.leave(key)]
+        out.extend(self._memory.leave(key))
+        pulse.fleet.forget(key)
         return out
 
     def _count(self, kind: str | None) -> None:
@@ -208,6 +263,8 @@ class Detectors:
         out.extend(self.fatal.tick(steady))
         for detector in self._others:
             out.extend(detector.tick(steady))
+        for watch in self._watches:
+            out.extend(watch.tick(steady))
         self._machine.look(steady)
         return out
 

@@ -11,6 +11,9 @@ Three rules, each for one GPU (or node, where a log carries one figure a node):
 
 The card's size is the log's own (`gpu_memory_total_mb`); without it the next common size above the highest reading is
 assumed, said to be so, and used for the first rule only.
+
+What the boards themselves tell (NVML, agents) comes each second and is judged in seconds: `memory_board.py`. Of one
+memory only one of the two speaks.
 """
 
 from __future__ import annotations
@@ -20,20 +23,12 @@ from dataclasses import replace
 
 from trainmon import units
 from trainmon.diagnosis.detector import moment, step_of_record
-from trainmon.diagnosis.memory_trend import (
-    BLOCK,
-    BLOCKS,
-    CRITICAL_S,
-    SHORT,
-    WARM_UP,
-    Card,
-    Trend,
-    capacity_of,
-    close,
-    rising,
-)
+from trainmon.diagnosis.fleet import Gpu
+from trainmon.diagnosis.memory_board import BoardMemory
+from trainmon.diagnosis.memory_trend import CRITICAL_S, WARM_UP, Card, Trend, capacity_of, close, rising
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
+from trainmon.diagnosis.watch import SILENT_S
 from trainmon.diagnosis.words import gib, number
 from trainmon.model import Incident, Record, Severity, Value
 from trainmon.series.robust import median
@@ -63,6 +58,7 @@ class Memory:
         self._cards: dict[tuple[str, int | None], Card] = {}
         self._totals: dict[str, float] = {}
         self._open: dict[tuple[str, int | None], Incident] = {}
+        self._boards = BoardMemory(pulse, thresholds)
 
     # ------------------------------------------------------------ taking in
 
@@ -70,8 +66,10 @@ class Memory:
         values = record.values
         used = number(values.get("gpu_memory_mb"))
         total = number(values.get("gpu_memory_total_mb"))
-        if total is not None and 0.0 < total < 1e9:
+        if total is not None and 0.0 < total < 1e9 and record.extra.get("mig_instance") is None:
             self._totals[node] = total
+        if record.sample is not None:
+            return self._board(self._pulse.fleet.gpu)
         if used is None or not 0.0 <= used < 1e9:
             return ()
         gpu = record.gpu if record.gpu is not None else record.local_rank
@@ -91,6 +89,26 @@ class Memory:
             card.total = self._totals.get(node) or self._common_total()
         return self._reading(key, card, used, record, at)
 
+    # ------------------------------------------------------------ what the boards themselves tell
+
+    def _board(self, gpu: Gpu | None) -> Iterable[Incident]:
+        if gpu is None:
+            return ()
+        taken = any(node == gpu.node and (of is None or of < 0 or of == gpu.index) for node, of in self._open)
+        return self._boards.look(gpu, taken, (ADVICE_ONE, ADVICE_ALL))
+
+    def _told_by_board(self, key: tuple[str, int | None]) -> bool:
+        """Whether the board of that memory has an open incident: the same memory is not told of twice."""
+        node, gpu = key
+        return any(
+            i.node == node and (gpu is None or gpu < 0 or i.gpu is None or i.gpu == gpu)
+            for i in self._boards.open.values()
+        )
+
+    def leave(self, key: str) -> list[Incident]:
+        """That GPU is not the run's."""
+        return self._boards.leave(key)
+
     def _common_total(self) -> float:
         """The size that all cards have whose size is known, for a node that does not say; 0 when they differ."""
         sizes = set(self._totals.values())
@@ -109,33 +127,14 @@ class Memory:
             if x < card.steps[-1] - 4:  # resumed: what was learned of the past does not go on
                 return self._restart(key, card, used, now)
             return ()  # several ranks of a node under one name: one reading a step
-        card.samples += 1
         card.stepped = step is not None
-        card.last = used
-        card.steps.append(x)
-        card.times.append(now)
-        card.ring.append(used)
-        if len(card.ring) > SHORT * 2:
-            del card.steps[:SHORT], card.times[:SHORT], card.ring[:SHORT]
-        card.block = max(card.block, used)
-        if used > card.high:
-            card.high = used
-            if used > card.mark * 1.002:
-                card.mark, card.mark_at = used, card.samples
-        ended = card.samples % BLOCK == 0
-        if ended:
-            card.x.append(x)
-            card.t.append(now)
-            card.y.append(card.block)
-            card.block = 0.0
-            if len(card.y) > BLOCKS * 2:
-                del card.x[:BLOCKS], card.t[:BLOCKS], card.y[:BLOCKS]
+        ended = card.take(x, now, used)
         if card.samples == WARM_UP:
             card.settled = card.high
         if key in self._open:
             return self._look_again(key, card, ended, now, step)
         found = self._rule(card, ended, used)
-        if found is None:
+        if found is None or self._told_by_board(key):
             return ()
         rule, severity, trend = found
         card.rule = rule
@@ -299,10 +298,15 @@ class Memory:
                     evidence=(*incident.evidence, ("superseded", code)),
                 )
             )
+        for board, incident in list(self._boards.open.items()):
+            if incident.node == node:
+                self._boards.open[board] = replace(incident, evidence=(*incident.evidence, ("superseded", code)))
+                text = f"came true: {code}" + (f" at step {units.count(step)}" if step is not None else "")
+                out.extend(self._boards.end(board, now, text))
         return out
 
     def tick(self, now: float) -> Iterable[Incident]:
-        return ()
+        return self._boards.silent(now, SILENT_S) if self._boards.open else ()
 
 
 def _title(severity: Severity, level: float, capacity: float) -> str:

@@ -51,6 +51,30 @@ class Card:
         self.times = array("d")
         self.rule = ""
 
+    def take(self, x: float, now: float, used: float) -> bool:
+        """A reading at step (or number, or moment) `x`; True when a block has ended with it."""
+        self.samples += 1
+        self.last = used
+        self.steps.append(x)
+        self.times.append(now)
+        self.ring.append(used)
+        if len(self.ring) > SHORT * 2:
+            del self.steps[:SHORT], self.times[:SHORT], self.ring[:SHORT]
+        self.block = max(self.block, used)
+        if used > self.high:
+            self.high = used
+            if used > self.mark * 1.002:
+                self.mark, self.mark_at = used, self.samples
+        if self.samples % BLOCK:
+            return False
+        self.x.append(x)
+        self.t.append(now)
+        self.y.append(self.block)
+        self.block = 0.0
+        if len(self.y) > BLOCKS * 2:
+            del self.x[:BLOCKS], self.t[:BLOCKS], self.y[:BLOCKS]
+        return True
+
 
 class Trend:
     """A rise: slope in MiB a step (or reading), in MiB a second, and the seconds until full."""
@@ -73,9 +97,9 @@ def capacity_of(card: Card) -> tuple[float, bool]:
     return _CARDS_MB[i] if i < len(_CARDS_MB) else card.high * 1.25, True
 
 
-def close(card: Card, capacity: float) -> Trend | None:
+def close(card: Card, capacity: float, least: int = WARM_UP // 3) -> Trend | None:
     n = len(card.ring)
-    if n < SHORT or card.samples < WARM_UP // 3:
+    if n < SHORT or card.samples < least:
         return None
     ring, xs, ts = card.ring[n - SHORT :], card.steps[n - SHORT :], card.times[n - SHORT :]
     tops = [max(ring[i : i + 4]) for i in range(0, SHORT, 4)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainmon.diagnosis.fleet import Fleet
 from trainmon.diagnosis.pace import JUMP_S, Pace, clock_jump
 from trainmon.model import Record
 
@@ -93,6 +94,8 @@ class Pulse:
         self.fatal_lines = 0  # new steps told since the fatal error
         self.trouble: Record | None = None  # newest error or warning since the last step that names a hang
         self.ended_by: Record | None = None  # newest fatal or blocking error since the last step
+        self.stalled = False  # the stall detector has spoken
+        self.fleet = Fleet()  # the run's machines, as their instruments show them
         self.stall_limit_s = 600.0
         self.limit: Callable[[], float] = lambda: self.stall_limit_s  # the stall detector's, once there is one
 

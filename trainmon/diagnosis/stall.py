@@ -11,6 +11,11 @@ How long is too long (`StallLimits`), where m is the usual gap between steps and
 600 s is PyTorch's time-out for NCCL collectives; restarts and first evaluations that nobody announces take five to
 nine minutes, and are no incident. Until then a silent run is `quiet` (state.py), which shows after ten gaps. NVRx takes
 five times the longest interval for its heartbeats; ordinary pauses reach six times the usual gap, hence ten.
+
+GPUs that are busy at little power while no step comes (`spin.py`) are a quicker sign: a warning after
+`gpu_hang_after_s`, three usual gaps and half as long again as any pause that ended by itself; critical, and the run
+`stalled`, from 90 s and ten usual gaps on (a checkpoint that nobody announces looks the same for a minute: one GPU
+writes, the others wait in a barrier). It is one incident with the stall that it becomes.
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trainmon.diagnosis.detector import moment
+from trainmon.diagnosis.phase import PAUSE_TIMES
 from trainmon.diagnosis.pulse import PAUSE_LIMIT_S, Pulse
+from trainmon.diagnosis.spin import Spin, Spinning
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.words import ago, short, step_of
 from trainmon.model import Incident, Record, Value
@@ -29,6 +36,8 @@ FLOOR_S = 600.0
 STARTING_S = 1800.0
 FIRST_GAPS_S = 3600.0
 KNOWN_AFTER = 3
+HANG_GAPS = 3.0
+HANG_CRITICAL_S, HANG_CRITICAL_GAPS = 90.0, 10.0
 IDLE_PERCENT = 20.0
 SPIN_PERCENT = 90.0
 TROUBLE = re.compile(
@@ -80,9 +89,10 @@ class Stall:
 
     kinds = frozenset(("metrics",))
 
-    def __init__(self, pulse: Pulse, thresholds: Thresholds) -> None:
+    def __init__(self, pulse: Pulse, thresholds: Thresholds, spin: Spin | None = None) -> None:
         self._pulse = pulse
         self._thresholds = thresholds
+        self._spin = spin
         self.limits = StallLimits(pulse, thresholds)
         pulse.limit = self.limits.seconds
         self.applies = True
@@ -90,6 +100,11 @@ class Stall:
         self._step: int | None = None
         self._since = 0.0
         self._said = ""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the run has stalled; GPUs that have only just begun to spin do not say so yet."""
+        return self.open is not None and self.open.severity == "critical"
 
     def observe(self, record: Record, node: str, at: float | None) -> Iterable[Incident]:
         """In history, where no clock runs beside the log, a gap shows when it ends."""
@@ -135,26 +150,32 @@ class Stall:
         if steps is None or pulse.step is None:
             steps = lines  # no step yet: lines are all there is to go by
         idle, limit = now - steps, self.limits.seconds()
-        if idle <= limit:
+        spins = self._spins(now, idle)
+        if idle <= limit and spins is None:
             return ()
         self._since, self._step = steps, pulse.step
         culprit = self._culprit(now)
+        node, who = culprit, culprit or "run"
+        if culprit is None and spins is not None and len(spins.idle) == 1 and len(spins.gpus) > 1:
+            node, who = spins.idle[0].node, spins.idle[0].who  # the only one that does nothing while all others wait
+        outlook = "it may hang" if pulse.trouble is None else "it hangs: the log has named trouble"
         self.open = Incident(
             key="stall",
-            kind="stall",
-            severity="critical",
-            title="STALLED",
-            who=culprit or "run",
+            kind="stall" if spins is None else "hang",
+            severity="critical" if idle > limit or self._surely(idle) else "warning",
+            title="STALLED" if spins is None else "HANG",
+            who=who,
             measured=self._measured(now),
-            outlook="it may hang" if pulse.trouble is None else "it hangs: the log has named trouble",
-            advice=tuple(text.format(node=culprit or "the node") for text in ADVICE),
-            node=culprit,
+            outlook=outlook if spins is None else "a collective hangs",
+            advice=tuple(text.format(node=node or "the node") for text in ADVICE),
+            node=node,
             start=pulse.wall(steps),
             detected=pulse.wall(now),
             start_step=pulse.step,
-            evidence=self._evidence(idle, limit),
+            evidence=self._evidence(idle, limit, spins),
         )
         self._said = self.open.measured
+        pulse.stalled = self.stalled
         return (self.open,)
 
     def _look_again(self, now: float) -> Iterable[Incident]:
@@ -163,6 +184,7 @@ class Stall:
         moved = pulse.step != self._step if pulse.step is not None else (pulse.heard or 0.0) > self._since
         if moved or (pulse.step_heard is not None and pulse.step_heard > self._since):
             self.open = None
+            pulse.stalled = False
             lasted = max(0.0, (pulse.step_heard or now) - self._since)
             return (
                 replace(
@@ -175,13 +197,39 @@ class Stall:
             )
         if not self.applies:  # it has finished or failed: that says more than the silence
             self.open = None
+            pulse.stalled = False
             return (replace(incident, end=pulse.wall(now), evidence=(*incident.evidence, ("superseded", "run over"))),)
         text = self._measured(now)
-        if text == self._said:
+        idle, limit = now - self._since, self.limits.seconds()
+        worse = not self.stalled and (idle > limit or (self._surely(idle) and self._spins(now, idle) is not None))
+        if text == self._said and not worse:
             return ()
         self._said = text
         self.open = replace(incident, measured=text)
+        if worse:
+            spins = self._spins(now, idle)
+            self.open = replace(self.open, severity="critical", evidence=self._evidence(idle, limit, spins))
+            pulse.stalled = True
         return (self.open,)
+
+    # ------------------------------------------------------------ busy, but not at work
+
+    def _spins(self, now: float, idle: float) -> Spinning | None:
+        """What the GPUs do, where that says that the run hangs."""
+        pulse, after = self._pulse, self._thresholds.gpu_hang_after_s
+        if self._spin is None or after is None or pulse.step is None or pulse.pause is not None or not pulse.live:
+            return None
+        usual, longest = pulse.pace.typical, pulse.pace.longest
+        if usual is None or pulse.pace.count < KNOWN_AFTER:
+            return None
+        known = 1.5 * longest if longest > PAUSE_TIMES * usual else 0.0
+        if idle <= max(after, HANG_GAPS * usual, known):
+            return None
+        found = self._spin.look(now)
+        return found if found is not None and now - found.since >= after else None
+
+    def _surely(self, idle: float) -> bool:
+        return idle > max(HANG_CRITICAL_S, HANG_CRITICAL_GAPS * (self._pulse.pace.typical or 0.0))
 
     def _measured(self, now: float) -> str:
         pulse = self._pulse
@@ -191,11 +239,15 @@ class Stall:
         what = "no step and no line" if lines_too else "no step, though lines come,"
         usual = pulse.pace.typical
         pace = f", usually every {short(usual)}" if usual else ""
-        return f"{what} for {ago(now - self._since)}{pace}; {step_of(pulse.step, pulse.total)}"
+        spins = self._spins(now, now - self._since)
+        gpus = f"{spins.words}; " if spins is not None else ""
+        return f"{gpus}{what} for {ago(now - self._since)}{pace}; {step_of(pulse.step, pulse.total)}"
 
-    def _evidence(self, idle: float, limit: float) -> tuple[tuple[str, Value], ...]:
+    def _evidence(self, idle: float, limit: float, spins: Spinning | None = None) -> tuple[tuple[str, Value], ...]:
         pulse = self._pulse
         found: list[tuple[str, Value]] = [("idle_s", round(idle, 1)), ("limit_s", round(limit, 1))]
+        if spins is not None:
+            found.extend(spins.evidence)
         if pulse.pace.typical:
             found.append(("usual_gap_s", round(pulse.pace.typical, 3)))
             found.append(("longest_pause_s", round(pulse.pace.longest, 1)))

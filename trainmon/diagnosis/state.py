@@ -83,7 +83,7 @@ class StateMachine:
             if last is not None:
                 why = f"ended with {last.code}" if last.code and last.code not in NAMELESS else "ended with an error"
             return over, f"last line {ago(silent)} ago" + (f", {step}" if step else "") + f": {why}"
-        if self._stall.open is not None:
+        if self._stall.stalled:
             steps = pulse.no_step_since()
             idle = now - steps if steps is not None and pulse.step is not None else silent
             return "stalled", f"no {'step' if pulse.step is not None else 'line'} for {ago(idle)}"

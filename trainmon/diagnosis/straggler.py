@@ -37,6 +37,16 @@ ADVICE_DATA = (
 )
 
 
+ADVICE_HOT = "check the fans and inlet of {node}, or drain it"
+
+
+def _advice(node: str, waits: bool, reason: str) -> tuple[str, ...]:
+    texts = ADVICE_DATA if waits else ADVICE_COMPUTE
+    if "thermal" in reason:
+        texts = (ADVICE_HOT, *ADVICE_COMPUTE[1:])
+    return tuple(text.format(node=node) for text in texts)
+
+
 class _Node:
     __slots__ = ("above", "base", "base_ratios", "data", "excess", "own", "quiet", "ratio", "recent")
 
@@ -200,8 +210,12 @@ class Straggler:
             ("spread_of_nodes", round(self._spread, 4)),
             ("cause", "waits for data" if waits else "computes slower"),
         ]
+        reason = self._reason(name, waits)
         if waits:
             measured += ", waits for its data"
+        if reason:
+            measured += f"; {reason}"
+            evidence.append(("reason", reason))
         now = moment(record, at)
         node.above = step
         return Incident(
@@ -212,7 +226,7 @@ class Straggler:
             who=name,
             measured=measured,
             outlook=outlook,
-            advice=tuple(text.format(node=name) for text in (ADVICE_DATA if waits else ADVICE_COMPUTE)),
+            advice=_advice(name, waits, reason),
             node=name,
             start=now,
             detected=now,
@@ -242,12 +256,19 @@ class Straggler:
         if (step - node.above) % 20 == 0:
             smooth = node.ratio * node.base * middle
             measured, outlook = self._words(node, smooth, middle, max(wall, smooth))
-            if incident.measured.endswith("waits for its data"):
-                measured += ", waits for its data"
+            waits = "waits for its data" in incident.measured
+            reason = self._reason(name, waits)
+            measured += (", waits for its data" if waits else "") + (f"; {reason}" if reason else "")
             if measured != incident.measured and ratio > 1.0:
-                self._open[name] = changed = replace(incident, measured=measured, outlook=outlook)
+                self._open[name] = changed = replace(
+                    incident, measured=measured, outlook=outlook, advice=_advice(name, waits, reason)
+                )
                 return (changed,)
         return ()
+
+    def _reason(self, name: str, waits: bool) -> str:
+        """What the node's own instruments say of it: "gpu6 at 87 °C, SM clock 1,230 of 1,410 MHz: thermal slowdown"."""
+        return "" if waits else self._pulse.fleet.reasons.get(name, "")
 
     def tick(self, now: float) -> Iterable[Incident]:
         return ()

@@ -39,3 +39,8 @@ def gib(mb: float) -> str:
 def short(seconds: float) -> str:
     """A gap in few digits: `310 ms`, `3.4 s`, `105 s`."""
     return f"{seconds * 1000:.0f} ms" if seconds < 0.95 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def members(node: str, labels: list[str]) -> str:
+    """Several of a node: `worker-2 gpu0, gpu3`; from three on their number, `worker-2, 8 GPUs`."""
+    return f"{node} {', '.join(labels)}" if len(labels) < 3 else f"{node}, {len(labels)} GPUs"
