@@ -11,16 +11,14 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trainmon.parsing.clean import safe
 from trainmon.samples import GPU_METRICS, DriverSample, GpuEvent, GpuProcess, GpuSample
 from trainmon.series.timeseries import Room, TimeSeries
+from trainmon.session.freshness import Back, patience, text, usual
 
 MAX_CARDS = 16_384
 MAX_PER_NODE = 256
 WINDOW_S = 10.0
 """Seconds over which utilisation is averaged."""
-STALE_MIN_S = 10.0
-STALE_INTERVALS = 3.0
 ROWS = (
     "gpu_memory_mb", "gpu_utilization", "gpu_power_w", "gpu_temperature_c", "sm_clock_mhz", "link_gb_s",
     "sm_active_percent", "tensor_active_percent",
@@ -41,8 +39,6 @@ ROOMS = ((64, 480), (512, 240), (2048, 96), (MAX_CARDS, 24))
 """(GPUs at most, cells of each one's past): 8,000 GPUs with seven quantities stay below 16 MB."""
 _MAX_WINDOW = 64
 _MAX_EVENTS, _MAX_PROCESSES, _MAX_FACTS = 8, 64, 16
-_SET_BACK = 3
-"""So many samples in a row that are older than the one before: the clock was set back, it is no late line."""
 _SKEW_S = 86_400.0
 _GONE_S = 60.0
 _NEVER = -math.inf
@@ -91,7 +87,7 @@ class Card:
     time: float = _NEVER
     heard: float = _NEVER
     interval: float | None = None
-    behind: int = 0
+    back: Back = field(default_factory=Back)
     window: array[float] = field(default_factory=lambda: array("d"))
     rank: int | None = None
     run_node: str = ""
@@ -108,18 +104,18 @@ class Card:
 
     def stale(self, now: float) -> bool:
         """Whether its figures have stopped."""
-        return self.age(now) > max(STALE_MIN_S, STALE_INTERVALS * (self.interval or 0.0))
+        return self.age(now) > patience(self.interval)
 
     def utilization(self) -> float | None:
         """Mean over the last `WINDOW_S` seconds of what was read, each reading for the time since the one before."""
         found = self.window
         if not found:
             return self.value("gpu_utilization")
-        usual = min(self.interval or 1.0, WINDOW_S)
+        first = min(self.interval or 1.0, WINDOW_S)
         total = weight = 0.0
         before: float | None = None
         for i in range(0, len(found), 2):
-            part = usual if before is None else min(max(found[i] - before, 0.0), WINDOW_S)
+            part = first if before is None else min(max(found[i] - before, 0.0), WINDOW_S)
             total += found[i + 1] * part
             weight += part
             before = found[i]
@@ -154,16 +150,15 @@ class Card:
         """Merge what a sample of this GPU tells; `at`: when it came, by this machine's clock."""
         time = sample.time
         if time < self.time and live and sample.origin == self.origin:
-            self.behind += 1
-            if self.behind >= _SET_BACK:
+            if self.back.behind(time, at):
                 self._set_back(time)
-        else:
-            self.behind = 0
+        elif time > self.time:
+            self.back.count = 0
         newest = time >= self.time
         if live and time > self.time > _NEVER and at > self.heard:
-            self._pace(at - self.heard)
+            self.interval = usual(self.interval, at - self.heard)
         elif not live and time > self.time > _NEVER:
-            self._pace(time - self.time)
+            self.interval = usual(self.interval, time - self.time)
         if newest:
             self.time = time
             self.origin = sample.origin
@@ -190,15 +185,8 @@ class Card:
             fresh = [one for one in sample.events[-_MAX_EVENTS:] if one not in known]
             self.events = tuple(sorted((*self.events, *fresh), key=lambda one: one.time))[-_MAX_EVENTS:]
 
-    def _pace(self, gap: float) -> None:
-        if gap <= 0.0:
-            return
-        usual = self.interval
-        self.interval = min(gap, 600.0) if usual is None else usual * 0.8 + min(gap, 2.0 * usual + STALE_MIN_S) * 0.2
-
     def _set_back(self, time: float) -> None:
         """The clock of its machine was set back: what comes now is the newest all the same."""
-        self.behind = 0
         self.time = self.state_time = self.throttle_time = self.processes_time = time
         for place, then in enumerate(self.times):
             if then > time:
@@ -274,7 +262,7 @@ class Card:
         if time <= self.throttle_time:
             return
         gap = time - self.throttle_time
-        if self.throttle and gap <= max(STALE_MIN_S, STALE_INTERVALS * (self.interval or 0.0)):
+        if self.throttle and gap <= patience(self.interval):
             held = list(self.held_s)
             for which in {_REASON_OF[word] for word in self.throttle if word in _REASON_OF}:
                 held[which] += gap
@@ -386,11 +374,6 @@ def place_of(card: Card) -> tuple[int, int, str]:
     first = card.instance.partition("/")[0]
     order = -1 if not first else int(first) if first.isdecimal() and len(first) < 9 else 10**9
     return (-1 if card.index is None else card.index), order, card.instance
-
-
-def text(word: str, most: int) -> str:
-    """Words of a sample, safe to show and of bounded length."""
-    return safe(word)[:most]
 
 
 def _process(one: GpuProcess) -> GpuProcess:

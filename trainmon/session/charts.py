@@ -8,7 +8,10 @@ from collections.abc import Iterable
 
 from trainmon.model import Incident, Severity
 from trainmon.series.robust import median
+from trainmon.series.timeseries import mean_of
+from trainmon.session.cards import ROW
 from trainmon.session.metrics import SHOWN, TITLES, MetricName, title_of
+from trainmon.session.nodes import STEP
 from trainmon.session.run import SLOW_RISES, RunState
 from trainmon.session.warmup import schedule_note
 from trainmon.session.wording import coarse
@@ -86,11 +89,12 @@ class ChartBuilder:
                 cached = self._views[key] = (state, self._chart(key, run, gaps, stale))
             views.append(cached[1])
         wanted = {(i.node, i.gpu) for i in alerts if i.kind in _MEMORY and i.node and i.gpu is not None}
-        at = run.gpus.revision if others or wanted != self._memory_of else self._memory_at
+        told = run.gpus.revision + run.machines.cards.revision
+        at = told if others or wanted != self._memory_of else self._memory_at
         if wanted != self._memory_of or (wanted and (at, stale) != (self._memory_at, self._memory_stale)):
             self._memory = [memory_chart(run, *which, stale) for which in sorted(wanted)[:_MAX_MEMORY]]
         self._memory_of, self._memory_at, self._memory_stale = wanted, at, stale
-        self.behind = self.behind or (bool(wanted) and at != run.gpus.revision)
+        self.behind = self.behind or (bool(wanted) and at != told)
         return (*views, *self._memory)
 
     def points(self, key: str) -> Points:
@@ -182,6 +186,8 @@ class ChartBuilder:
 def memory_chart(run: RunState, node: str, index: int, stale: float | None) -> ChartView:
     """The memory of one GPU as a line, and of all others as a band, in GiB."""
     points, others = run.gpus.memory_of(node, index)
+    if not points.x:
+        points, others = _memory_by_step(run, node, index)
     known = bool(points.x)
     return ChartView(
         key=f"gpu_memory_mb:{node}:{index}",
@@ -194,6 +200,30 @@ def memory_chart(run: RunState, node: str, index: int, stale: float | None) -> C
         unit="memory_gib",
         band=f"the other {others:,} GPUs: min–max" if others > 1 else "and the other GPU" if others else "",
     )
+
+
+def _memory_by_step(run: RunState, node: str, index: int) -> tuple[Points, int]:
+    """What telemetry tells of a GPU's memory, by the steps of its node, and the others of its machine around it."""
+    cards = [card for card in run.machines.of(node) if not card.instance]
+    mine = next((card for card in cards if card.index == index), None)
+    state = run.nodes.get(node)
+    if mine is None or state is None:
+        return Points(), 0
+    row = ROW["gpu_memory_mb"]
+    rest = [card.past for card in cards if card is not mine]
+    band = mean_of(rest, row, mine.past)
+    around = dict(zip(band.x, zip(band.lo, band.hi, strict=True), strict=True))
+    own = mine.past.points(row)
+    found: dict[float, tuple[float, float, float]] = {}
+    for x, y in zip(own.x, own.mid, strict=True):
+        step = state.times.at(STEP, x + mine.past.width_s)
+        if step is not None and step >= max(found, default=step):
+            low, high = around.get(x, (y, y))
+            found[float(int(step))] = low / 1024.0, y / 1024.0, high / 1024.0
+    if not found:
+        return Points(), 0
+    lows, middle, highs = zip(*found.values(), strict=True)
+    return Points(tuple(found), lows, middle, highs), len(rest)
 
 
 def unit_of(key: str) -> str:

@@ -366,7 +366,7 @@ class Engine:
         # While history is read without a glimpse there is no present yet that could be judged.
         if self.preview.run is not None or not self.in_history:
             self.front.tick(now, self.clock.monotonic())
-        bind_machines(self.front, self.files)
+        bind_machines(self.front, self.files, now)
         every = 1.0 if len(self.files) <= 256 else 2.0
         if self.speakers.heard is not None and now - self.speakers.heard >= 15.0:
             every = 5.0

@@ -10,7 +10,8 @@ from trainmon import units
 from trainmon.curves import ChartView
 from trainmon.model import Severity
 from trainmon.series.timeseries import mean_of
-from trainmon.session.cards import LINK, ROW, STALE_INTERVALS, STALE_MIN_S, Card
+from trainmon.session.cards import LINK, ROW, Card
+from trainmon.session.freshness import patience
 from trainmon.session.gpurows import memory_of
 from trainmon.session.nodes import STEP_TIME, NodeState
 from trainmon.snapshot import Points
@@ -58,7 +59,7 @@ def gpu_charts(
     if start is None or end is None:
         return ()
     window = (start, max(end, start + 2.0 * past.width_s))
-    quiet = max(STALE_MIN_S, STALE_INTERVALS * (card.interval or 0.0))
+    quiet = patience(card.interval)
     out = [_chart(card, plot, others, window, quiet, stale) for plot in _PLOTS if past.has(plot.row)]
     if node is not None and node.times.has(STEP_TIME):
         points = node.times.points(STEP_TIME, start)

@@ -241,14 +241,12 @@ def _throttle(card: Card) -> tuple[tuple[str, bool, float], ...]:
 
 def _follows(card: Card, state: str, alerts: Iterable[Incident], driver: str) -> tuple[str, ...]:
     out: dict[str, None] = {}
+    for sentence in (note_of(card, state), driver):
+        if sentence:
+            out.setdefault(sentence)
     for alert in alerts:
         for sentence in alert.advice:
             out.setdefault(sentence)
-    note = note_of(card, state)
-    if note:
-        out.setdefault(note)
-    if driver:
-        out.setdefault(driver)
     if not out and any(word in card.throttle for word in _THROTTLE_WORDS["thermal"]):
         out.setdefault(_COOL)
     return tuple(out)[:MAX_FOLLOWS]

@@ -118,8 +118,8 @@ class GpuBook:
 
     def card_of(self, key: str) -> Card | None:
         """A GPU that logs tell of, in the form of one that telemetry tells of; by the key of its row."""
-        node, _, name = key.rpartition("|gpu")
-        gpu = next((one for one in self.of(node) if _key(one) == key), None) if name else None
+        node = key.rpartition("|gpu")[0]
+        gpu = next((one for one in self.of(node) if _key(one) == key), None)
         if gpu is None:
             return None
         card = Card(key, gpu.node, gpu.index, "", gpu.past_of(self._room), origin="log")

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from trainmon.samples import HOST_METRICS, DiskSample, HostSample, LinkSample, VolumeSample
-from trainmon.session.cards import STALE_INTERVALS, STALE_MIN_S, text
+from trainmon.session.freshness import Back, patience, text, usual
 
 MAX_HOSTS = 8_192
 RECENT = 24
@@ -17,7 +17,6 @@ RECENT_S = 5.0
 _ERRORS_S = 60.0
 _MAX_PARTS = 64
 """Disks, volumes or links of one machine."""
-_SET_BACK = 3
 _NEVER = -math.inf
 
 
@@ -108,7 +107,7 @@ class Host:
     time: float = _NEVER
     heard: float = _NEVER
     interval: float | None = None
-    behind: int = 0
+    back: Back = field(default_factory=Back)
 
     def age(self, now: float) -> float:
         """Seconds since it was heard of last."""
@@ -116,27 +115,21 @@ class Host:
 
     def stale(self, now: float) -> bool:
         """Whether its figures have stopped."""
-        return self.age(now) > max(STALE_MIN_S, STALE_INTERVALS * (self.interval or 0.0))
+        return self.age(now) > patience(self.interval)
 
     def take(self, sample: HostSample, at: float, live: bool) -> None:
         """Merge what a sample tells; `at`: when it came, by this machine's clock."""
         time = sample.time
         if time < self.time:
-            self.behind += 1
-            if not (live and sample.origin == self.origin and self.behind >= _SET_BACK):
+            if not (live and sample.origin == self.origin and self.back.behind(time, at)):
                 return  # a late line: nothing of a host's past is kept beyond two minutes
             for recent in (self.cpu, self.memory, *self.busy.values()):
                 recent.clear()
             self.times.clear()
             self.seen.clear()
         elif time > self.time > _NEVER:
-            gap = at - self.heard if live else time - self.time
-            if gap > 0.0:
-                usual = self.interval
-                self.interval = (
-                    min(gap, 600.0) if usual is None else usual * 0.8 + min(gap, 2.0 * usual + STALE_MIN_S) * 0.2
-                )
-        self.behind = 0
+            self.back.count = 0
+            self.interval = usual(self.interval, at - self.heard if live else time - self.time)
         again = time == self.time
         self.time, self.heard, self.origin = time, max(self.heard, at), sample.origin
         self.scope = text(sample.scope, 20)

@@ -9,6 +9,7 @@ from trainmon.model import Record
 from trainmon.samples import DriverSample, GpuSample, HostSample
 from trainmon.session.binding import Binding, SeatBook, bind
 from trainmon.session.cards import Card, CardBook
+from trainmon.session.freshness import cleaned
 from trainmon.session.hosts import HostBook
 
 
@@ -28,6 +29,7 @@ class Machines:
         self.binding = Binding()
         self.here = ""
         self._bound_at: object = None
+        self._tidied = 0.0
 
     def take(self, record: Record, arrival: float, live: bool, dirty: set[str]) -> str | None:
         """Take in a record that was made from a sample.
@@ -39,6 +41,9 @@ class Machines:
         Returns:
             The node under which the detectors are to see it; None: they are not (GPUs of others raise no alarm here).
         """
+        if record.sample is not None:
+            record.sample = cleaned(record.sample)
+            record.node = record.sample.node
         sample = record.sample
         at = arrival if live or record.time is None else min(record.time, arrival)
         node = self.node_of(record.node or "")
@@ -71,6 +76,12 @@ class Machines:
             return []
         own = [card for card in cards.values() if card.run_node == node]
         return own or list(cards.values())
+
+    def tidy(self, now: float) -> None:
+        """Let go of what is no longer there; costs something once in ten seconds."""
+        if not 0.0 <= now - self._tidied < 10.0:
+            self._tidied = now
+            self.cards.tidy(now)
 
     def bind(self, state: object, nodes: Callable[[], Iterable[str]], dirty: set[str]) -> None:
         """Find out which machine is which node, if anything has changed that tells.

@@ -47,8 +47,9 @@ def listed_nodes(run: RunState, files: Mapping[int, SourceFile]) -> list[NodeSta
     ]
 
 
-def bind_machines(run: RunState, files: Mapping[int, SourceFile]) -> None:
+def bind_machines(run: RunState, files: Mapping[int, SourceFile], now: float) -> None:
     """Find out which machine is which of the run's nodes."""
+    run.machines.tidy(now)
     run.machines.bind(run.nodes.shape, lambda: [node.name for node in listed_nodes(run, files)], run.dirty)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from trainmon.diagnosis.detector import place_without_step
 from trainmon.diagnosis.engine import Detectors
@@ -165,7 +166,7 @@ class RunState:
 
     def _take(self, record: Record, file: SourceFile, arrival: float, live: bool, detect: bool) -> None:
         if record.sample is not None:
-            self.telemetry(record, arrival, live=live, detect=detect)
+            self.telemetry(self._placed(record, file, arrival), arrival, live=live, detect=detect)
             return
         self.records += 1
         self.told.live = live
@@ -204,6 +205,19 @@ class RunState:
         if detect:
             for incident in self.watch.observe(record, name, arrival, live):
                 self._note(incident, live)
+
+    def _placed(self, record: Record, file: SourceFile, arrival: float) -> Record:
+        """A sample out of a log's text, which need not name its machine nor the time: then the file tells."""
+        sample = record.sample
+        assert sample is not None
+        if not sample.node:
+            record.node = None
+            record.node, _ = self._node_of(record, file)
+            sample = record.sample = replace(sample, node=record.node)
+        if sample.time <= 0.0:
+            record.time = self._file_times.get(file.id, arrival)
+            record.sample = replace(sample, time=record.time)
+        return record
 
     def _node_of(self, record: Record, file: SourceFile) -> tuple[str, bool]:
         if self.separate:
