@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,9 +39,9 @@ class Child:
         self.ended = ""
         """Why it ended by itself, in its own word."""
         self.error = ""
+        self.born = time.monotonic()
         self._rest = b""
         self._wishes = wishes
-        self.forced = False
         fd = _memory()
         try:
             os.ftruncate(fd, BLOCK)
@@ -108,7 +109,6 @@ class Child:
 
     def kill(self) -> None:
         """Kill it and read no more. In the driver's depths it may not even die."""
-        self.forced = True
         try:
             self._process.kill()
         except OSError:

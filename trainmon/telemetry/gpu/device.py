@@ -25,6 +25,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "shutdown_temperature_c": (30, 150),
     "gpu_power_w": (0.5, 10_000),
     "power_limit_w": (1, 10_000),
+    "gpu_memory_total_mb": (1, 2**26),
     "sm_clock_mhz": (0, 20_000),
     "sm_clock_max_mhz": (1, 20_000),
     "mem_clock_mhz": (0, 50_000),

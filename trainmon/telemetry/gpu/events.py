@@ -23,6 +23,11 @@ class Events:
         self._set: Any = None
         self._of: dict[int | None, Device] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a set."""
+        return self._set is not None
+
     def register(self, lib: Nvml, devices: Iterable[Device]) -> None:
         """(Re)make the set with these GPUs.
 

@@ -86,8 +86,9 @@ def read_health(lib: Nvml, device: Device, draft: Draft) -> None:
         _read_links(lib, device, draft, min(links, MOST_LINKS))
         device.missing.pop("nvlinks_up", None)
     elif "nvlinks" in draft.refused or not device.missing.get("nvlinks", "failing").startswith("failing"):
-        draft.refused.pop("nvlinks", None)
         for metric in ("nvlinks", "nvlinks_up", "nvlink_errors"):
+            draft.values.pop(metric, None)
+            draft.refused.pop(metric, None)
             device.missing[metric] = "no NVLink"
 
 
@@ -140,10 +141,10 @@ def _ask(lib: Nvml, device: Device, wanted: Sequence[Field], key: str) -> list[t
 
 def _buffer(lib: Nvml, device: Device, wanted: Sequence[Field], key: str) -> Any:
     """Records to be filled. One more than is asked for: drivers wrote one past the end in NVLink queries."""
-    known = device.forms.get(("buffer", key))
+    known = device.forms.get(f"{key} buffer")
     if known is None or known[0] != len(wanted):
         known = len(wanted), (lib.binding.c_nvmlFieldValue_t * (len(wanted) + 1))()
-        device.forms[("buffer", key)] = known
+        device.forms[f"{key} buffer"] = known
     buffer = known[1]
     for record, one in zip(buffer, wanted, strict=False):
         record.fieldId, record.scopeId = one.number, one.scope

@@ -62,10 +62,11 @@ def _memory(lib: Nvml, device: Device, draft: Draft) -> None:
 
 
 def _take_memory(device: Device, draft: Draft, total: int, used: int, free: int, reserved: int | None) -> None:
-    if total <= 0 or used > total or free > total or used + free > total * 1.001 or total > 2**50:
+    if used > total or free > total or used + free > total * 1.001:
         reason = f"refused: the driver said {used / _MIB:.0f} MiB used, {free / _MIB:.0f} free of {total / _MIB:.0f}"
-        for metric in ("gpu_memory_mb", "gpu_memory_total_mb", "memory_free_mb", "memory_reserved_mb"):
+        for metric in ("gpu_memory_mb", "memory_free_mb", "memory_reserved_mb"):
             draft.refused[metric] = reason
+        draft.put("gpu_memory_total_mb", total / _MIB)
         return
     if any(word in device.name.upper() for word in _UNIFIED):
         device.facts["memory"] = "unified with the host's"
@@ -89,7 +90,6 @@ def _take_host_memory(device: Device, draft: Draft) -> None:
         raise Refused(codes.NOT_SUPPORTED)
     total, available = found
     device.facts["memory"] = "unified with the host's"
-    device.forms["total_mb"] = total
     draft.put("gpu_memory_total_mb", total)
     draft.put("memory_free_mb", available)
     draft.put("gpu_memory_mb", total - available)

@@ -1,7 +1,7 @@
 """NVML through nvidia-ml-py (the module `pynvml`, 12 and later), each call announced before it is made.
 
 Two ways in: `ask` calls a wrapper of the binding; `raw` calls the library's own function where the wrapper makes two
-calls of one, or trusts the size of the driver's records. Either way a refusal is one kind of exception with NVML's code.
+calls of one, or trusts the size of the driver's records.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainmon.telemetry.gpu import surroundings
 from trainmon.telemetry.gpu.nvml import clean
@@ -35,7 +35,7 @@ class Person:
     user: str = ""
     command: str = ""
     inner_pid: int | None = None
-    seat: Seat = Seat()
+    seat: Seat = field(default_factory=Seat)
 
 
 class People:
@@ -187,9 +187,9 @@ class People:
 
     def _shared(self, pid: int, at: Seat) -> bool:
         for other, person in self._known.items():
-            if other != pid and other in self._where and person.seat.by_task:
-                if (person.seat.rank, person.seat.job) == (at.rank, at.job):
-                    return True
+            same = person.seat.by_task and (person.seat.rank, person.seat.job) == (at.rank, at.job)
+            if same and other != pid and other in self._where:
+                return True
         return False
 
 

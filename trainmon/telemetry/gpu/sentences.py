@@ -66,14 +66,9 @@ def silent(call: str, since: float, every_s: float) -> str:
         every_s: How often it is asked again.
     """
     return (
-        f"NVML has not answered {call} since {clock_time(since)}: the driver may hang, see `dmesg` for Xid lines; "
+        f"NVML has not answered since {clock_time(since)} (in {call}): the driver may hang, see `dmesg` for Xid lines; "
         f"asked again every {every_s:.0f} s"
     )
-
-
-def slow_start(call: str, since: float) -> str:
-    """The first call takes long, which is no fault without persistence mode."""
-    return f"waiting for {call} since {clock_time(since)}: without persistence mode boards take seconds to wake"
 
 
 def crashed(what: str, call: str, wait_s: float) -> str:

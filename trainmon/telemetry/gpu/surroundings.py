@@ -71,9 +71,9 @@ def has_nvidia_files(root: str = "/") -> bool:
 def has_nvidia_board(root: str = "/") -> bool:
     """Whether a display or compute controller of NVIDIA's sits on the PCI bus."""
     for folder in glob(os.path.join(root, "sys/bus/pci/devices/*")):
-        if read(os.path.join(folder, "vendor")).strip().lower() == _NVIDIA:
-            if read(os.path.join(folder, "class")).strip().lower().startswith("0x03"):
-                return True
+        vendor, kind = (read(os.path.join(folder, name)).strip().lower() for name in ("vendor", "class"))
+        if vendor == _NVIDIA and kind.startswith("0x03"):
+            return True
     return False
 
 

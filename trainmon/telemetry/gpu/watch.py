@@ -11,28 +11,18 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trainmon.clock import Clock
-from trainmon.samples import DriverSample, DriverState, GpuSample, GpuState, Sample, from_object
+from trainmon.samples import DriverSample, DriverState, GpuSample, Sample, from_object
 from trainmon.telemetry.gpu import sentences
 from trainmon.telemetry.gpu.child import COMMAND, Child
-from trainmon.telemetry.gpu.place import IDLE, LOOK, NONE, WRITE, Place, Wishes
+from trainmon.telemetry.gpu.leftout import LeftOut
+from trainmon.telemetry.gpu.place import LOOK, NONE, Place, Wishes
+from trainmon.telemetry.gpu.verdict import CALL_S, stuck
 
-CALL_S = 1.5
-"""Seconds that one call may take to a GPU that has answered before. A lost one takes 0.3 s, jitter up to 0.4 s."""
-OPEN_S = 5.0
-"""The first call to a GPU: without persistence mode the board wakes then."""
-DRIVER_S = 2.0
-"""Calls to the driver as a whole (count, events), and its initialisation once something hung."""
-START_S = 5.0
-"""The first initialisation, as long as nothing has hung."""
-OTHER_S = 10.0
-"""At work outside NVML: importing, writing to the pipe. Twice a slice of sleep is as much for idleness."""
-RETRY_S, RETRY_MOST_S = 60.0, 600.0
-"""Pause until a GPU that hung is looked at again; doubles."""
 TRY_S = 30.0
 """Between two attempts at a driver that does not answer."""
 REPEAT_S = 60.0
@@ -44,20 +34,6 @@ _POLL_S = 0.25
 _BATCH_S = 0.5
 _LATE_S = 0.5
 _STOP_S = 0.15
-_STARVED = 4.0
-"""A worker that only lacks a processor gets this much more time."""
-
-
-@dataclass(slots=True)
-class _Blocked:
-    """A GPU that is left out."""
-
-    call: str
-    since: float
-    pause: float
-    again: float
-    state: GpuState = "not responding"
-    sentence: str = ""
 
 
 class GpuWatch:
@@ -107,9 +83,7 @@ class GpuWatch:
         self._anew = 0
         self._driver: DriverSample | None = None
         self._repeated = 0.0
-        self._blocked: dict[int, _Blocked] = {}
-        self._pauses: dict[int, float] = {}
-        self._known: dict[int, str] = {}
+        self._out = LeftOut(node, clock)
 
     # --- what others call -------------------------------------------------------------------------------------
 
@@ -199,7 +173,7 @@ class GpuWatch:
             self._bury(self._probe)
             self._worker = self._probe = None
             self._start_at = None
-            self._blocked.clear()
+            self._out.clear()
             self._say("released", sentences.RELEASED)
         elif self._worker is None:
             self._start_at = now
@@ -211,16 +185,14 @@ class GpuWatch:
                 self._worker = self._spawn(None, now)
                 self._started = now
         elif self._worker is not None and self._probe is None and len(self._graves) < MOST_STUCK:
-            for index, blocked in self._blocked.items():
-                if now >= blocked.again:
-                    self._probe = self._spawn(index, now)
-                    blocked.again = now + blocked.pause
-                    break
+            index = self._out.due(now)
+            if index is not None:
+                self._probe = self._spawn(index, now)
         if self._worker is not None:
             self._worker.wish(self._wishes())
 
     def _wishes(self) -> Wishes:
-        return Wishes(self._interval, sum(1 << index for index in self._blocked), self._names)
+        return Wishes(self._interval, self._out.mask, self._names)
 
     def _spawn(self, only: int | None, now: float) -> Child | None:
         options = {"node": self._node, "only": only, "root": self._root}
@@ -278,17 +250,23 @@ class GpuWatch:
         else:
             sample = from_object(one)
             if isinstance(sample, DriverSample):
-                self._driver = sample
-                if sample.state == "ok":
-                    self._suspect, self._anew = None, 0
-                self._add(sample)
+                self._take_driver(sample)
             elif isinstance(sample, GpuSample):
                 if sample.index is not None and not sample.parent:
                     if sample.uuid:
-                        self._known[sample.index] = sample.uuid
+                        self._out.know(sample.index, sample.uuid)
                     if child.only == sample.index:
-                        self._blocked.pop(sample.index, None)  # it answers again
+                        self._out.remove(sample.index)  # it answers again
                 self._add(sample)
+
+    def _take_driver(self, sample: DriverSample) -> None:
+        before = self._driver
+        if before is not None and before.state == sample.state and before.since is not None:
+            sample = replace(sample, since=before.since)  # another worker, the same trouble
+        self._driver = sample
+        if sample.state == "ok":
+            self._suspect, self._anew = None, 0
+        self._add(sample)
 
     def _gone(self, child: Child, now: float) -> None:
         """A worker ended by itself."""
@@ -296,8 +274,7 @@ class GpuWatch:
         child.close()
         if child is self._probe:
             self._probe = None
-            if child.only in self._blocked:
-                self._postpone(child.only, now)
+            self._in_vain(child, now)
             return
         self._worker = None
         self._send()
@@ -316,7 +293,7 @@ class GpuWatch:
         device = place.device if place is not None else NONE
         if place is not None and device != NONE and device == self._crashed_at:
             # Twice in the same GPU: go on without it.
-            self._block(device, place, "failing", now, f"GPU {device} made the process that reads NVML end ({what})")
+            self._leave_out(place, now, f"GPU {device} made the process that reads NVML end ({what})")
             pause = CRASH_S
         self._crashed_at = device if device != NONE else None
         self._start_at = now + pause
@@ -326,106 +303,53 @@ class GpuWatch:
 
     def _judge(self, now: float) -> None:
         worker, probe = self._worker, self._probe
-        if probe is not None and probe.only is not None:
-            place = self._stuck(probe, now)
-            if place is not None:
-                self._bury(probe)
-                self._probe = None
-                self._postpone(probe.only, now)
-        if worker is None:
+        suspicious = self._suspect is not None
+        if probe is not None and stuck(probe, now, True) is not None:
+            self._bury(probe)
+            self._probe = None
+            self._in_vain(probe, now)
+        place = stuck(worker, now, suspicious) if worker is not None else None
+        if worker is None or place is None:
             return
-        place = self._stuck(worker, now)
-        if place is None:
-            return
-        if place.device != NONE:
-            self._bury(worker)
-            self._worker = None
-            self._block(place.device, place, "not responding", now)
-            self._suspect = place.device
-            self._start_at = now
-        elif place.call.startswith("nvml"):
+        if place.device == NONE and place.call.startswith("nvml"):
             self._silent(worker, place, now)
-        else:
-            # Outside NVML: reading another process's memory can hang with that process.
-            self._names = self._names and not place.call.startswith(LOOK)
-            self._bury(worker)
-            self._worker = None
-            self._start_at = now
+            return
+        self._bury(worker)
+        self._worker = None
+        self._start_at = now
+        if place.device != NONE:
+            self._leave_out(place, now)
+            self._suspect = place.device
+        elif place.call.startswith(LOOK):
+            self._names = False  # reading another process's memory can hang with that process
         self._send()
 
-    def _stuck(self, child: Child, now: float) -> Place | None:
-        """Where a worker has been for too long; None while all is well."""
-        place = child.place()
-        if place is None or (place.since == 0.0 and now - self._started < OTHER_S):
-            return None
-        if place.since == 0.0:
-            return place._replace(since=self._started)
-        limit = self._limit(place)
-        if now - place.since <= limit:
-            return None
-        if now - place.since <= limit * _STARVED and child.short_of_time():
-            return None
-        return place
+    def _leave_out(self, place: Place, now: float, why: str = "") -> None:
+        self._out.add(place.device, place.call, now - place.since, now, why)
+        self._tell(place.device)
 
-    def _limit(self, place: Place) -> float:
-        if place.call == IDLE:
-            return 3.0
-        if place.call.startswith(LOOK):
-            return CALL_S
-        if not place.call.startswith("nvml") or place.call == WRITE:
-            return OTHER_S
-        if place.device != NONE:
-            return CALL_S if place.opened else OPEN_S
-        if place.call.startswith("nvmlInit"):
-            return DRIVER_S if self._suspect is not None else START_S
-        return DRIVER_S
-
-    def _block(self, index: int, place: Place, state: GpuState, now: float, why: str = "") -> None:
-        since = self._clock.now() - (now - place.since)
-        pause = self._pauses.get(index, RETRY_S)
-        blocked = self._blocked[index] = _Blocked(place.call, since, pause, now + pause, state)
-        self._pauses[index] = min(pause * 2, RETRY_MOST_S)
-        if why:
-            blocked.sentence = f"{why}: left out, asked again in {sentences.span(pause)}"
-        self._tell(index)
-
-    def _postpone(self, index: int | None, now: float) -> None:
+    def _in_vain(self, probe: Child, now: float) -> None:
         """A second look at a GPU did not help."""
-        if index is None:
-            return
-        blocked = self._blocked[index]
-        blocked.pause = min(blocked.pause * 2, RETRY_MOST_S)
-        blocked.again = now + blocked.pause
-        self._pauses[index] = blocked.pause
-        blocked.sentence = ""
-        self._tell(index)
+        if probe.only is not None and probe.only in self._out:
+            self._out.in_vain(probe.only, now)
+            self._tell(probe.only)
 
     def _tell(self, index: int) -> None:
-        blocked = self._blocked[index]
-        text = blocked.sentence or sentences.gpu_silent(index, blocked.call, blocked.since, blocked.pause)
-        self._add(
-            GpuSample(
-                self._node,
-                index,
-                self._known.get(index, ""),
-                self._clock.now(),
-                state=blocked.state,
-                since=blocked.since,
-                sentence=text,
-            )
-        )
+        sample = self._out.sample(index)
+        if sample is not None:
+            self._add(sample)
 
     def _silent(self, worker: Child, place: Place, now: float) -> None:
         """NVML as a whole does not answer."""
-        since = self._clock.now() - (now - place.since)
+        if self._suspect is None:
+            self._suspect = NONE
         if self._driver is None or self._driver.state != "not responding":
+            since = self._clock.now() - (now - place.since)
+            since = min(since, self._out.since(self._suspect) or since)
             self._say("not responding", sentences.silent(place.call, since, TRY_S), since)
-        if self._suspect is not None:  # not that GPU's fault then
-            self._blocked.pop(self._suspect, None)
-            self._pauses.pop(self._suspect, None)
+        self._out.remove(self._suspect, forgive=True)  # it was not that GPU alone
         if place.call.startswith("nvmlInit") and now - place.since < TRY_S:
             return  # it may yet get through, and another one would only wait behind it
-        self._suspect = self._suspect if self._suspect is not None else NONE
         self._bury(worker)
         self._worker = None
         self._start_at = now
@@ -450,13 +374,10 @@ class GpuWatch:
         if now - self._repeated < REPEAT_S:
             return
         self._repeated = now
-        self._add_all(index for index in self._blocked)
-        if self._driver is not None and self._driver.state in ("not responding", "failing") and self._started:
+        for sample in self._out.samples():
+            self._add(sample)
+        if self._driver is not None and self._driver.state in ("not responding", "failing"):
             self._say(self._driver.state, self._driver.sentence)
-
-    def _add_all(self, indexes: Iterable[int]) -> None:
-        for index in list(indexes):
-            self._tell(index)
 
     def _add(self, sample: Sample) -> None:
         if not self._batch:

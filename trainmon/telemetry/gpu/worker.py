@@ -34,6 +34,8 @@ _SLICE_S = 1.0
 _PAUSES = {"lost": (5.0, 30.0), "reset needed": (10.0, 30.0), "no permission": (30.0, 30.0), "failing": (2.0, 60.0)}
 """Seconds until a GPU that is not well is asked again: at first, and at most."""
 _INIT_FIRST_S, _INIT_SOON_S, _INIT_LONG_S = 1.0, 5.0, 30.0
+_INIT_SHARE = 6
+"""Pauses between two initialisations: a second, and a sixth of the time that it has been tried, up to the most."""
 _SOON = (codes.DRIVER_NOT_LOADED, codes.UNKNOWN, codes.UNINITIALIZED)
 _DIE_WITH_PARENT, _KILL = 1, 9
 
@@ -103,20 +105,21 @@ class Worker:
         self._throughput_at = 0.0
         self._turn = 0
         self._was_ok = False
+        self._register = False
 
     def run(self) -> NoReturn:
         """Until the parent is gone, or there is nothing to read."""
-        pause = _INIT_FIRST_S
+        began = time.monotonic()
         while True:
             code = self._start()
             if code is None:
-                pause = _INIT_FIRST_S
                 code = self._session()
                 self._stop()
+                began = time.monotonic()
             self._refused(code)
             most = _INIT_SOON_S if code in _SOON else _INIT_LONG_S
-            self._sleep_until(time.monotonic() + min(pause, most))
-            pause = min(pause * 2, most)
+            pause = min(_INIT_FIRST_S + (time.monotonic() - began) / _INIT_SHARE, most)
+            self._sleep_until(time.monotonic() + pause)
 
     def _start(self) -> int | None:
         try:
@@ -194,23 +197,30 @@ class Worker:
         self._processes.names = wishes.names
         if now - self._said >= RARE_S:
             self._count()
-        opened = False
         here = [device for device in self.devices if not wishes.left_out >> device.index & 1]
         for device in self.devices:
             if device not in here and device.handle is not None:
                 device.forget()
-        for device in here:
-            opened |= self._visit(device, now)
-        if opened:
-            self._people.gpus = [(device.uuid, device.name) for device in self.devices]
-            self._events.register(self.lib, [one for one in here if one.handle is not None])
-        for device in self._events.collect(self.lib, time.time()):
-            self.out.sample(device.sample(self.out.node, time.time()))
+        told = self._events.collect(self.lib, time.time())
+        if self._register and self._events.any:
+            self._enrol(here)
+        doubtful = [device for device in here if self._visit(device, now)]
+        if self._register and not self._events.any:
+            self._enrol(here)
         self._all_gone(here)
+        for device in {*doubtful, *told}:
+            if device in doubtful or device.events:
+                self.out.sample(device.sample(self.out.node, time.time()))
         for device in here:
             if device.handle is not None and device.state == "ok":
                 self._visit_rarely(device, now)
         self._measure(here, now)
+
+    def _enrol(self, here: list[Device]) -> None:
+        """GPUs were opened or lost: those that are there are asked for events."""
+        self._register = False
+        self._people.gpus = [(device.uuid, device.name) for device in self.devices]
+        self._events.register(self.lib, [one for one in here if one.handle is not None])
 
     def _all_gone(self, here: list[Device]) -> None:
         """Unknown Error from every GPU at once is the driver's, not theirs."""
@@ -219,7 +229,7 @@ class Worker:
             raise DriverGone(codes.UNKNOWN)
 
     def _visit(self, device: Device, now: float) -> bool:
-        """The fast group; True when the GPU was opened just now, or is lost, so that events are registered anew."""
+        """The fast group; True when it answered nothing, which is said only if the driver as a whole is well."""
         opened = False
         if device.handle is None or device.state != "ok":
             if now < device.again:
@@ -227,29 +237,31 @@ class Worker:
             try:
                 if device.handle is None:
                     open_device(self.lib, device, self._root)
-                    opened = True
+                    opened = self._register = True
                 device.forgive()
             except DeviceGone as gone:
                 self._fall(device, gone, now)
                 return False
         try:
-            self._fast(device, now, opened)
+            return self._fast(device, now, opened)
         except DeviceGone as gone:
             device.forget()
+            self._register = True
             self._fall(device, gone, now)
-            return True
-        return opened
+            return False
 
-    def _fast(self, device: Device, now: float, full: bool) -> None:
+    def _fast(self, device: Device, now: float, full: bool) -> bool:
         device.answered = device.refusals = 0
         draft = self._ask(device, "fast", now)
         if device.refusals and not device.answered:
             device.fall("failing", device.code, time.time(), now, _PAUSES["failing"])
-        elif device.answered and device.state != "ok":
+            return True
+        if device.answered and device.state != "ok":
             device.rise()
         self.out.sample(device.sample(self.out.node, time.time(), draft, full))
         for one in device.instances:
             self.out.sample(one.sample(self.out.node, time.time(), self._ask(one, "fast", now), full))
+        return False
 
     def _ask(self, device: Device, group: str, now: float) -> Draft:
         draft = Draft()
