@@ -182,6 +182,23 @@ def test_memory_of_a_container_on_a_machine_that_is_fuller(machine) -> None:
     assert _look(reader).values["oom_kills"] == 1.0
 
 
+def test_a_container_that_is_killed_takes_its_count_with_it(machine) -> None:
+    machine.bare()
+    machine.mount("/", "/sys/fs/cgroup", "cgroup2")
+    machine.write("/proc/self/cgroup", "0::/\n")
+    machine.write("/proc/9/cgroup", "0::/box\n")
+    machine.group2("/box", memory_max=f"{GIB}\n", memory_current="5\n", memory_events="oom_kill 0\n")
+    reader = _memory(machine, [9])
+    assert _look(reader).values["oom_kills"] == 0.0
+    machine.write("/proc/vmstat", "oom_kill 8\n")  # somebody else's, while the box is there
+    machine.group2("/box", memory_events="oom_kill 1\n")
+    assert _look(reader).values["oom_kills"] == 1.0
+    machine.remove("/sys/fs/cgroup/box/memory.current")
+    machine.write("/proc/vmstat", "oom_kill 9\n")
+    found = _look(reader)
+    assert (found.scope, found.values["oom_kills"]) == ("host", 2.0)
+
+
 def test_a_limit_above_what_lxcfs_shows_is_none(machine) -> None:
     machine.bare()
     machine.write("/proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 524288 kB\n")

@@ -40,7 +40,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Memory of the group with the least room: MiB, % of the last 10 s, and kills since we look.
+    """Memory of the group with the least room: MiB, % of the last 10 s, and kills since the last look.
 
     Attributes:
         headroom_mb: The least of all groups above the job, which may be less than `limit_mb - used_mb`.
@@ -287,13 +287,13 @@ class Groups:
             files = [f"{level.folder}/memory.events"]
         else:
             files = [f"{one.folder}/memory.oom_control" for one in self._memory if one.version == 1]
-        seen = False
+        seen, rise = False, 0
         for name in files:
             count = self._pairs(name).get("oom_kill")
             if count is not None:
                 seen = True
-                self._kills.see(name, count)
-        return sum(self._kills.total(name) for name in files) if seen else None
+                rise += self._kills.see(name, count)
+        return rise if seen else None
 
     def cpu(self, cpus: float | None = None) -> CpuUse | None:
         """Counters of the group with the smallest quota; None: no quota below `cpus` processors is in force."""

@@ -13,6 +13,7 @@ class MemoryReader:
         self._tree = tree
         self._groups = groups
         self._kills = Rises()
+        self._killed = 0
 
     def read(self, found: Found) -> None:
         """Add what is known now."""
@@ -37,7 +38,7 @@ class MemoryReader:
                 found.put("memory_pressure_percent", use.pressure)
             else:
                 self._pressure(found)
-            self._container(found, use.oom_kills)
+            self._put_kills(found, use.oom_kills, True)
             return
         self._put(found, "memory_total_mb", total, why or "/proc/meminfo does not say")
         self._put(found, "memory_available_mb", available, why or "/proc/meminfo does not say")
@@ -47,7 +48,7 @@ class MemoryReader:
         swapped = None if swap is None or free is None else max(0.0, swap - free)
         self._put(found, "swap_used_mb", swapped, why or "/proc/meminfo does not say")
         self._pressure(found)
-        self._machine_kills(found)
+        self._put_kills(found, None, False)
 
     @staticmethod
     def _put(found: Found, name: str, value: float | None, why: str) -> None:
@@ -65,26 +66,27 @@ class MemoryReader:
             return
         self._put(found, "memory_pressure_percent", share, "/proc/pressure/memory says nothing")
 
-    def _container(self, found: Found, kills: int | None) -> None:
-        if kills is None:
-            found.lack("the control group does not count them", "oom_kills")
-        else:
-            found.put("oom_kills", float(kills + self._kills.total("/proc/vmstat")))
+    def _put_kills(self, found: Found, group: int | None, contained: bool) -> None:
+        """One count since we look, as everywhere here: what was killed last week is no news.
 
-    def _machine_kills(self, found: Found) -> None:
-        """Since we look, as everywhere here: what was killed last week is no news."""
+        The machine's counter is followed all the time: a container that is killed takes its own counter with it.
+        """
+        machine, why = self._machine_kills()
+        rise = group if contained else machine
+        if rise is None:
+            found.lack("the control group does not count them" if contained else why, "oom_kills")
+        else:
+            self._killed += rise
+            found.put("oom_kills", float(self._killed))
+
+    def _machine_kills(self) -> tuple[int | None, str]:
         try:
             text = self._tree.text("/proc/vmstat")
         except Unreadable as error:
-            found.lack(str(error), "oom_kills")
-            return
+            return None, str(error)
         at = text.find("oom_kill ")
-        count = whole(text[at + 9 : text.find("\n", at)].strip()) if at >= 0 else None
-        if count is None:
-            found.lack("the kernel does not count them", "oom_kills")
-            return
-        self._kills.see("/proc/vmstat", count)
-        found.put("oom_kills", float(self._kills.total("/proc/vmstat")))
+        count = whole(text[at + 9 :].partition("\n")[0].strip()) if at >= 0 else None
+        return (None, "the kernel does not count them") if count is None else (self._kills.see("", count), "")
 
 
 def _meminfo(text: str) -> dict[str, float]:

@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from trainmon.telemetry.host.reading import Tree, Unreadable
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
-NETWORK = frozenset({
-    "nfs", "nfs4", "lustre", "wekafs", "beegfs", "ceph", "cifs", "smb3", "glusterfs", "fuse.glusterfs", "gpfs", "9p",
-    "afs", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "virtiofs", "pvfs2", "orangefs", "panfs",
-})  # fmt: skip
-"""Kinds of file systems that live on other machines: no local disk's figures speak of them."""
 
 
 @dataclass(frozen=True, slots=True)
