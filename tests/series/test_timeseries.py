@@ -117,6 +117,12 @@ def test_the_mean_of_others_stands_on_ones_own_cells() -> None:
     assert points.x[0] >= T0 and points.x[-1] < T0 + 100
     assert set(points.lo) == {10.0} and set(points.hi) == {20.0} and set(points.mid) == {15.0}
     assert mean_of([], 0, mine).x == ()
+    early, late = TimeSeries(1, room), TimeSeries(1, room)
+    for i in range(20):
+        early.add(0, T0 - 10 + i, 1.0)
+        late.add(0, T0 + 90 + i, 3.0)
+    points = mean_of([early, late], 0, mine)
+    assert points.x == tuple(T0 + i for i in (*range(10), *range(90, 100))) and points.mid == (1.0,) * 10 + (3.0,) * 10
 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 2e10), st.floats(allow_nan=True, allow_infinity=True)), max_size=200))
