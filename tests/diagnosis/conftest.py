@@ -166,7 +166,7 @@ class Bench(Run):
             for node in nodes or (self.node,):
                 for index in range(self.gpus):
                     what = scene(self.t, index) if scene is not None else {}
-                    if what.get("absent"):
+                    if what.pop("absent", False):
                         continue
                     self.sample(self.board(index, node, rare=self.t % 60 == 0, **what))
             self.t += 1.0

@@ -26,8 +26,13 @@ GROUP_S = 5.0
 HISTORY = 500
 REMEMBERED = 512
 WORST: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
-GROUPED = frozenset(("near_oom", "straggler", "node_silent"))
+GROUPED = frozenset(("near_oom", "straggler", "node_silent", "gpu_underutil", "thermal_throttle"))
 """Kinds that several nodes can have at once; the others are one for the run, or one for each failure."""
+BY_TITLE = frozenset((
+    "gpu_fault", "memory_high", "host_oom", "cpu_saturated", "disk_saturated", "network_bottleneck", "network_fault",
+    "storage_fault",
+))  # fmt: skip
+"""The same, where one kind has several matters: an Xid 94 is not told together with a lost GPU."""
 
 
 @dataclass(slots=True)
@@ -132,10 +137,13 @@ class AlertBook:
         return alert
 
     def _group_for(self, incident: Incident, t: float, live: bool) -> _Alert | None:
-        if incident.kind not in GROUPED:
+        by_title = incident.kind in BY_TITLE
+        if incident.kind not in GROUPED and not by_title:
             return None
         for alert in reversed(self._alerts.values()):
             if alert.kind != incident.kind or alert.resolved is not None or alert.live != live:
+                continue
+            if by_title and (alert.head is None or alert.head.title != incident.title):
                 continue
             if live and t - alert.since > GROUP_S and alert.count < 2:
                 continue
@@ -289,6 +297,8 @@ class AlertBook:
         if alert.count > 1:
             names = {m.node for m in alert.members.values() if m.node}
             what = f"{len(names)} nodes" if len(names) > 1 else f"{alert.count} GPUs"
+            if len(names) == 1 and head.gpu is None and head.kind in BY_TITLE:
+                what = f"{alert.count} on {head.node}"
             who = f"{what}, worst {head.who}" if head.kind != "node_silent" else what
         source, place = self._place(head) if self._place is not None else (None, "")
         code = next((str(v) for k, v in head.evidence if k == "code"), None)

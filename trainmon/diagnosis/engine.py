@@ -17,7 +17,7 @@ from trainmon.diagnosis.host_memory import HostMemory
 from trainmon.diagnosis.memory import Memory
 from trainmon.diagnosis.network import Network
 from trainmon.diagnosis.nonfinite import NonFinite
-from trainmon.diagnosis.pulse import CHATTER, PAUSES, Pulse
+from trainmon.diagnosis.pulse import CHATTER, LEAVING, PAUSES, Pulse
 from trainmon.diagnosis.silent import Silent
 from trainmon.diagnosis.spin import Spin
 from trainmon.diagnosis.stall import TROUBLE, Stall
@@ -30,7 +30,7 @@ from trainmon.diagnosis.underuse import Underuse
 from trainmon.diagnosis.watch import Watch
 from trainmon.diagnosis.words import number
 from trainmon.model import Incident, Record
-from trainmon.samples import DriverSample, GpuSample
+from trainmon.samples import DriverSample, GpuSample, HostSample, Sample
 from trainmon.snapshot import RunState
 
 DETECTORS: tuple[Callable[[Pulse, Thresholds], Detector], ...] = (NonFinite, Memory, Straggler)
@@ -76,6 +76,8 @@ class Detectors:
             "gpu": (self._memory, *(w for w in self._watches if "gpu" in w.kinds)),
             "host": tuple(w for w in self._watches if "host" in w.kinds),
         }
+        self._storage = next(w for w in self._watches if isinstance(w, Storage))
+        self._homes: set[str] = set()  # machines that are nodes of the run
         self._machine = StateMachine(pulse, self.stall)
         self._looked: float | None = None
         self._mono: float | None = None
@@ -157,6 +159,7 @@ class Detectors:
                 pulse.ended_by = record
             if record.message and TROUBLE.search(record.message):
                 pulse.trouble = record
+            pulse.leaving = pulse.leaving or (record.message is not None and LEAVING.search(record.message) is not None)
         if "gpu_utilization" in record.values:
             mine.util = number(record.values["gpu_utilization"])
             mine.util_at = at if live and at is not None else float("-inf")
@@ -190,17 +193,31 @@ class Detectors:
             return self._leave(sample.uuid or record.node or node if isinstance(sample, GpuSample) else node)
         pulse.gap = None
         at = arrival - pulse.shift if live else sample.time
+        away = self._elsewhere(sample, node)
+        if away and not isinstance(sample, HostSample):
+            return self._leave(sample.uuid) if isinstance(sample, GpuSample) else []
         about = pulse.fleet.take(sample, node, at, live)
         if about is None and not isinstance(sample, DriverSample):
             return []
         if live and record.kind == "gpu" and (told := pulse.nodes.get(node)) is not None:
             told.util, told.util_at = pulse.fleet.util(node), at
         out: list[Incident] = []
-        for detector in self._instruments[record.kind]:
+        if pulse.fleet.host is not None:
+            pulse.fleet.host.elsewhere = away
+        for detector in self._instruments[record.kind] if not away else (self._storage,):
             found = detector.observe(record, node, at)
             if found:
                 out.extend(found)
         return out
+
+    def _elsewhere(self, sample: Sample, node: str) -> bool:
+        """Whether this machine only watches a run of several nodes, of which it is none."""
+        if node in self.pulse.nodes:
+            self._homes.add(sample.node)
+            return False
+        if sample.node in self._homes or sample.origin not in ("NVML", "host"):
+            return False
+        return sum(n.steps > 0 for n in self.pulse.nodes.values()) > 1
 
     def _leave(self, key: str) -> list[Incident]:
         """A GPU (by UUID) or a machine is none of the run's: no alarm of it, and no comparison with it."""
@@ -232,6 +249,8 @@ class Detectors:
             self._count("eval")
         elif record.kind == "summary":
             self.pulse.event("finished", at)
+        if record.message and not self.pulse.leaving and LEAVING.search(record.message):
+            self.pulse.leaving = True
         if record.level in ("WARN", "ERROR", "FATAL") and record.message and TROUBLE.search(record.message):
             self.pulse.trouble = record
 

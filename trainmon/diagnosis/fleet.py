@@ -84,12 +84,13 @@ class Gpu:
 
     __slots__ = (
         "began", "busy_clock", "busy_power", "busy_s", "facts", "first", "fresh_pids", "heard", "index", "instance",
-        "key", "label", "live", "name", "node", "parent", "pids", "processes", "rank", "readings", "sentence",
-        "slow_util", "state", "state_since", "throttle", "throttle_at", "time", "times", "usual_util", "values",
+        "key", "label", "live", "machine", "name", "node", "parent", "pids", "processes", "rank", "readings",
+        "sentence", "state", "state_since", "throttle", "throttle_at", "time", "times", "usual_util", "values",
     )  # fmt: skip
 
     def __init__(self, node: str, sample: GpuSample) -> None:
         self.node = node
+        self.machine = sample.node
         self.index = sample.index
         self.instance = sample.instance
         self.parent = sample.parent
@@ -218,8 +219,8 @@ class Host:
     """One machine of the run; see `Gpu`."""
 
     __slots__ = (
-        "data_share", "disks", "heard", "key", "label", "links", "live", "node", "scope", "time", "times", "values",
-        "volumes",
+        "data_share", "disks", "elsewhere", "heard", "key", "label", "links", "live", "node", "scope", "time", "times",
+        "values", "volumes",
     )  # fmt: skip
 
     def __init__(self, node: str) -> None:
@@ -234,6 +235,8 @@ class Host:
         self.disks: tuple[DiskSample, ...] | None = None
         self.volumes: tuple[VolumeSample, ...] | None = None
         self.links: tuple[LinkSample, ...] | None = None
+        self.elsewhere = False
+        """It only watches: the run is on other machines."""
         self.data_share: float | None = None
         """Share of the step in which it waits for data, as its log tells."""
 
@@ -267,6 +270,7 @@ class Fleet:
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}
         self._of: dict[str, dict[str, Gpu]] = {}
+        self._in: dict[str, dict[str, Gpu]] = {}
         self.hosts: dict[str, Host] = {}
         self.gpu: Gpu | None = None
         """The one that the last sample was about."""
@@ -319,6 +323,7 @@ class Fleet:
                 self.forget(min(self._gpus.values(), key=lambda g: g.heard).key)
             gpu = self._gpus[key] = Gpu(node, sample)
             self._of.setdefault(node, {})[key] = gpu
+            self._in.setdefault(gpu.machine, {})[key] = gpu
         return gpu
 
     def forget(self, key: str) -> None:
@@ -326,10 +331,11 @@ class Fleet:
         gpu = self._gpus.pop(key, None)
         self.hosts.pop(key, None)
         if gpu is not None:
-            mates = self._of.get(gpu.node, {})
-            mates.pop(key, None)
-            if not mates:
-                self._of.pop(gpu.node, None)
+            for index, name in ((self._of, gpu.node), (self._in, gpu.machine)):
+                mates = index.get(name, {})
+                mates.pop(key, None)
+                if not mates:
+                    index.pop(name, None)
 
     def of(self, node: str) -> list[Gpu]:
         """The GPUs of a node."""
@@ -367,7 +373,7 @@ class Fleet:
         """The same, of its own machine."""
         return [
             other
-            for other in self._of.get(gpu.node, {}).values()
+            for other in self._in.get(gpu.machine, {}).values()
             if other is not gpu and other.name == gpu.name and bool(other.parent) == bool(gpu.parent)
         ]
 

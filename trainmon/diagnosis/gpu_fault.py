@@ -217,6 +217,8 @@ class GpuFault(Watch):
         gone = [code for code, fact in facts.items() if fact.state and f"state {gpu.state}" != code]
         rest = [fact for code, fact in facts.items() if code not in gone]
         why = "it answers again" if gone else ""
+        if gone and gpu.state == "ok":
+            return list(facts), why  # whatever it was: it was reset, or the machine booted
         if any(fact.state for fact in rest) or not rest:
             return gone, why
         age = gpu.time - max(fact.at for fact in rest)

@@ -29,7 +29,7 @@ def phase(pulse: Pulse, at: float) -> Phase:
     idle = since_step(pulse, at)
     if idle is None:
         return "starting" if pulse.lines_seen and pulse.heard is not None else "unknown"
-    if pulse.pause is not None:
+    if pulse.pause is not None or pulse.leaving:
         return "paused"
     if abs(idle) > LOST_TRACK_S and pulse.step_heard is None:
         return "unknown"  # a history that was read before the machine's, or long after it

@@ -7,12 +7,15 @@ are the log's own times, of which only differences are learned.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from trainmon.diagnosis.fleet import Fleet
 from trainmon.diagnosis.pace import JUMP_S, Pace, clock_jump
 from trainmon.model import Record
 
+LEAVING = re.compile(r"\bsig(?:term|int|usr1)\b|pre-?empt|\bexiting\b|requeu|\brestarting\b", re.IGNORECASE)
+"""Words of a job that is stopped or started anew: its GPUs idle, and that is no news."""
 CHATTER = frozenset(("gpu", "host"))
 """Kinds that come from a machine's agent: they go on while the training hangs."""
 FATAL = 1
@@ -94,6 +97,7 @@ class Pulse:
         self.fatal_lines = 0  # new steps told since the fatal error
         self.trouble: Record | None = None  # newest error or warning since the last step that names a hang
         self.ended_by: Record | None = None  # newest fatal or blocking error since the last step
+        self.leaving = False  # a line since the last step says that the processes end, or begin anew
         self.stalled = False  # the stall detector has spoken
         self.fleet = Fleet()  # the run's machines, as their instruments show them
         self.stall_limit_s = 600.0
@@ -204,6 +208,7 @@ class Pulse:
             if len(self.per_step) > 128:
                 del self.per_step[:64]
         self.trouble = self.ended_by = None
+        self.leaving = False
         if self.finished and self.finished_step is not None and step > self.finished_step:
             self.finished = False
         if self.fatal is not None:
@@ -219,6 +224,7 @@ class Pulse:
         self.per_step.clear()
         self.finished = False
         self.trouble = self.ended_by = None
+        self.leaving = False
         self.end_pause(None)
         if at is not None:
             self.pace.mark(at, learn=False)

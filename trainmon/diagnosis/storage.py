@@ -63,7 +63,7 @@ class Storage(Watch):
 
     def look_host(self, host: Host, at: float) -> Iterable[Incident]:
         out: list[Incident] = []
-        if host.disks and self.thresholds.disk_util_percent is not None:
+        if host.disks and not host.elsewhere and self.thresholds.disk_util_percent is not None:
             for disk in host.disks[:MOST]:
                 out += self._disk(host, disk, at)
         if host.volumes:
