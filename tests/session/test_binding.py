@@ -120,6 +120,20 @@ def test_while_no_process_is_seen_the_gpus_stay_whose_they_were() -> None:
     assert Binding().mine("any", "gpu")
 
 
+def test_a_machine_at_others_work_is_no_part_of_the_run() -> None:
+    book = seats({"worker-0": range(2)})
+    machines = {
+        "worker-0": cards("w", ranked(0), ranked(1)),
+        "login": cards("l", ranked(None, 9, "john"), ()),
+        "worker-1": cards("v", ranked(2, 8, "")),
+        "idle": cards("i", (), ()),
+    }
+    found = bind(machines, ["worker-0"], book)
+    assert not found.mine("login", "l|0") and not found.mine("login", "l|1")
+    assert found.mine("worker-1", "v|0") and found.mine("idle", "i|0")
+    assert bind(machines, ["worker-0", "worker-7"], book).mine("login", "l|0")  # it may be worker-7
+
+
 def test_a_log_cannot_fill_the_books() -> None:
     book = SeatBook()
     for pid in (True, "7", -1, 1 << 40, 3.5):

@@ -14,7 +14,7 @@ import pytest
 from trainmon.clock import ManualClock
 from trainmon.machines import GpuRow
 from trainmon.model import CaughtUp, Data, Opened, SourceEvent, Telemetry
-from trainmon.samples import DriverSample, GpuEvent, GpuProcess, GpuSample, Sample, to_object
+from trainmon.samples import DriverSample, GpuEvent, GpuProcess, GpuSample, Sample
 from trainmon.session.cards import MAX_PER_NODE, CardBook
 from trainmon.session.session import Session
 from trainmon.settings import Settings
@@ -258,6 +258,11 @@ def test_others_gpus_are_dimmed_and_raise_no_alarm(session: Session, clock: Manu
     assert rows[0].mine and rows[0].rank == 3 and rows[0].health == "warning"
     assert not rows[1].mine and rows[1].health == "ok" and rows[1].word == "thermal"
     assert session.snapshot.run.gpus == 1
+    for second in range(1, 200):
+        clock.advance(1)
+        tell(session, gpu(0, clock.now(), processes=mine),
+             gpu(1, clock.now(), values=FULL | {"gpu_memory_mb": 60_000.0 + 100 * second}, **hot))  # fmt: skip
+    assert not any(alert.gpu == 1 for alert in session.snapshot.alerts)
 
 
 def test_the_node_table_has_what_the_logs_lack(session: Session, clock: ManualClock) -> None:
@@ -378,23 +383,3 @@ def test_equal_pictures_stay_equal(session: Session, clock: ManualClock) -> None
     one = session.pump()
     two = tell(session, gpu(0, clock.now(), values=FULL | {"gpu_power_w": 380.8, "gpu_memory_mb": 68_010.0}))
     assert one.versions["gpus"] == two.versions["gpus"]
-
-
-def test_an_agents_lines_are_telemetry_and_not_speech(session: Session, clock: ManualClock) -> None:
-    before = training(session, clock, name="train")
-    lines = b"".join(json.dumps(to_object(gpu(i, START - 1, "worker-3"))).encode() + b"\n" for i in range(2))
-    opened = Opened(9, "agents/worker-3.jsonl", "/agents/worker-3.jsonl", len(lines), START)
-    session.pump([opened, Data(9, 0, 0, lines, len(lines), START), CaughtUp(9, 0)])
-    at = len(lines)
-    for _ in range(900):
-        clock.advance(1)
-        line = json.dumps(to_object(gpu(0, clock.now(), "worker-3"))).encode() + b"\n"
-        session._handle(Data(9, 0, at, line, at + len(line), clock.now()))
-        at += len(line)
-        session.pump()
-    shot = session.pump()
-    assert shot.run.state == "stalled" and shot.counts == before.counts and shot.last == before.last
-    assert [node.name for node in shot.nodes] == ["train"] and shot.tail == before.tail
-    source = next(one for one in shot.sources if one.id == 9)
-    assert source.format == "telemetry of worker-3"
-    assert shot.gpus.subject == "worker-3" and shot.gpus.origin == "from its agent" and not shot.gpus.here

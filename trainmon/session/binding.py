@@ -153,8 +153,10 @@ def bind(
         held = _held(out, machine, cards, seats, users if machine == here else frozenset())
         if held:
             out.held[machine] = held
-        elif before is not None and machine in before.held:
+        elif before is not None and before.held.get(machine):
             out.held[machine] = before.held[machine]
+        elif all(name in out.machine_of for name in names) and names and _others(out, machine, cards, users):
+            out.held[machine] = frozenset()
     return out
 
 
@@ -248,6 +250,14 @@ def _ranks(out: Binding, machine: str, cards: Sequence[CardLike], seats: SeatBoo
             told = [index[card.index]]  # nothing but the log's own numbers tells
         if told:
             out.rank[card.key] = min(told)
+
+
+def _others(out: Binding, machine: str, cards: Sequence[CardLike], users: frozenset[str]) -> bool:
+    """Whether a machine that is none of the run's is plainly at others' work. (Often only the first rank has a log.)"""
+    if machine in out.node_of or machine in out.machine_of.values():
+        return False
+    processes = [one for card in cards for one in _computing(card)]
+    return bool(processes) and all(one.rank is None and one.user not in users for one in processes)
 
 
 def _held(

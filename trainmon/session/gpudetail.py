@@ -14,7 +14,7 @@ from trainmon.samples import GpuProcess
 from trainmon.session.cards import REASONS, ROW, Card
 from trainmon.session.gpucharts import gpu_charts, tidy
 from trainmon.session.gpupanel import ORIGINS
-from trainmon.session.gpurows import Look, driver_sentence, memory_of, note_of, row_of
+from trainmon.session.gpurows import Look, driver_sentence, gpus_of, memory_of, note_of, row_of
 from trainmon.session.nodes import STEP, NodeState
 from trainmon.session.run import SLOW_RISES, RunState
 from trainmon.session.wording import coarse
@@ -58,7 +58,11 @@ def gpu_detail(
     whole = [one for one in cards if bool(one.instance) == bool(card.instance)]
     names = {card.node, look.names.get(card.node, card.node), card.run_node or card.node}
     alone = len(whole) == 1
-    mine = [alert for alert, gpu in alerts if alert.node in names and (gpu == card.index or (alone and gpu is None))]
+    mine = [
+        alert
+        for alert, gpu in alerts
+        if alert.node in names and (card.index in gpus_of(alert, gpu) or (alone and gpu is None))
+    ]
     mine.sort(key=lambda alert: alert.severity != "critical")
     node = _node(run, card, look)
     driver = run.machines.cards.drivers.get(card.node)
@@ -85,6 +89,10 @@ def gpu_detail(
         log_source=_source(run, card, node),
     )
     return _split(page, card, node, mine)
+
+
+def _about(card: Card, incident: Incident, gpu: int | None, alone: bool) -> bool:
+    return card.index in gpus_of(incident, gpu) or (alone and gpu is None)
 
 
 def _node(run: RunState, card: Card, look: Look) -> NodeState | None:
@@ -163,7 +171,11 @@ def _spans(run: RunState, card: Card, names: set[str], gpu_of: _GpuOf) -> tuple[
     """What slowly rises is shaded from the moment at which it was told of: the rise itself stands in its chart."""
     out = []
     for incident in (*run.past, *run.open.values()):
-        if incident.node not in names or incident.severity == "info" or gpu_of(incident) != card.index:
+        if (
+            incident.node not in names
+            or incident.severity == "info"
+            or card.index not in gpus_of(incident, gpu_of(incident))
+        ):
             continue
         start = max(incident.start, incident.detected) if incident.kind in SLOW_RISES else incident.start
         out.append(Span(start, incident.end, incident.severity))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -60,6 +61,9 @@ _FIGURES = {
     "link_gb_s": "nvlink_rx_gb_s",
 }  # fmt: skip
 _GIB_TENTH = 102.4
+MOST_NAMED = 256
+_INDEX = re.compile(r"(?<![\d:.])\d{1,4}(?![\d.])")
+"""A GPU's number in "0, 1, 3:5"; what stands behind the colon is an instance."""
 
 Alarms = Mapping[tuple[str, int | None], Incident]
 """The worst alert by (node, index); index None: of the node, where it has one GPU."""
@@ -81,18 +85,27 @@ class Look:
 
 
 def alarms_of(alerts: list[tuple[Incident, int | None]]) -> dict[tuple[str, int | None], Incident]:
-    """The worst alert of each GPU; given with the GPU that each is of."""
+    """The worst alert of each GPU; given with the GPU that each is of. One of several names them in its evidence."""
     out: dict[tuple[str, int | None], Incident] = {}
     for alert, gpu in alerts:
         if alert.node is None or alert.severity == "info" or alert.kind not in GPU_KINDS:
             continue
-        if gpu is None and alert.kind in ("straggler", "hang"):
-            continue
-        key = (alert.node, gpu)
-        before = out.get(key)
-        if before is None or (alert.severity == "critical" and before.severity != "critical"):
-            out[key] = alert
+        for index in gpus_of(alert, gpu):
+            if index is None and alert.kind in ("straggler", "hang"):
+                continue
+            key = (alert.node, index)
+            before = out.get(key)
+            if before is None or (alert.severity == "critical" and before.severity != "critical"):
+                out[key] = alert
     return out
+
+
+def gpus_of(alert: Incident, gpu: int | None) -> list[int | None]:
+    """Indexes of the GPUs that an alert is of: its own, else those in its evidence; None: it names none."""
+    if gpu is not None:
+        return [gpu]
+    told = next((str(value) for name, value in alert.evidence if name == "gpus"), "")
+    return [int(one) for one in _INDEX.findall(told)[:MOST_NAMED]] or [None]
 
 
 def alarm_of(card: Card, look: Look, *, alone: bool = False) -> Incident | None:

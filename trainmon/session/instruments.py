@@ -39,7 +39,8 @@ class Machines:
             dirty: Takes the sections of the snapshot that change.
 
         Returns:
-            The node under which the detectors are to see it; None: they are not (GPUs of others raise no alarm here).
+            The node under which the detectors are to see it; None: they are not. GPUs of others are marked as foreign:
+            they raise no alarm.
         """
         if record.sample is not None:
             record.sample = cleaned(record.sample)
@@ -53,8 +54,10 @@ class Machines:
         elif isinstance(sample, GpuSample):
             card = self.cards.take(sample, at, live=live)
             dirty.update(("gpus", "gpu"))
-            if card is None or not card.mine:
+            if card is None:
                 return None
+            if not card.mine:
+                record.extra["foreign"] = 1
             return card.run_node or node
         elif isinstance(sample, HostSample):
             self.hosts.take(sample, at, live=live)

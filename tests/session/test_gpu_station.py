@@ -1,0 +1,131 @@
+"""This machine's instruments in a session: started after the first picture, stopped with it, let go and taken again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainmon.samples import GpuSample, Sample
+from trainmon.session.session import Session
+from trainmon.settings import Settings
+from trainmon.snapshot import Snapshot
+
+PATIENCE_S = 20.0
+Sink = Callable[[list[Sample]], object]
+
+
+class Bench:
+    """Instruments that tell of two GPUs each few milliseconds, and of what they were told to do."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.told: list[str] = []
+        self.seen: Snapshot | None = None
+        self.session: Session | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def _work(self) -> None:
+        while not self._over.wait(0.01):
+            now = time.time()
+            self.sink([GpuSample("box", i, f"U{i}", now, values={"gpu_temperature_c": 60.0}) for i in range(2)])
+
+    def start(self) -> None:
+        self.told.append("start")
+        if self.session is not None:
+            self.seen = self.session.snapshot
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.told.append("stop")
+        self._over.set()
+
+    def release(self) -> None:
+        self.told.append("release")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.9}\n')
+    return path
+
+
+def wait(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_instruments_live_with_the_session(log: Path) -> None:
+    made: list[Bench] = []
+
+    def factory(sink: Sink) -> Bench:
+        made.append(Bench(sink))
+        made[0].session = session
+        return made[0]
+
+    session = Session([str(log)], Settings(), station=factory)
+    assert made == []
+    session.release_gpus()  # there is nothing to let go yet
+    session.start()
+    try:
+        wait(lambda: len(session.snapshot.gpus.rows) == 2)
+        bench = made[0]
+        assert bench.seen is not None and bench.seen.version > 0, "they start after the first picture"
+        assert session.snapshot.gpus.here and session.snapshot.gpus.origin == "NVML"
+        session.release_gpus()
+        session.resume_gpus()
+    finally:
+        started = time.monotonic()
+        session.stop()
+        took = time.monotonic() - started
+    assert bench.told == ["start", "release", "resume", "stop"] and len(made) == 1
+    assert took < 5.0 and not session.fault
+
+
+def test_instruments_that_cannot_be_made_leave_the_rest(log: Path) -> None:
+    def broken(sink: Sink) -> Bench:
+        raise OSError("no such thing")
+
+    session = Session([str(log)], Settings(), station=broken)
+    session.start()
+    try:
+        wait(lambda: session.faults > 0)
+        wait(lambda: session.snapshot.run.step == 2)
+        assert session.snapshot.gpus.rows == ()
+    finally:
+        session.stop()
+
+
+def test_gpus_that_move_make_one_picture_a_second(log: Path) -> None:
+    session = Session([str(log)], Settings(), station=Bench)
+    versions: list[int] = []
+    session.subscribe(lambda: versions.append(session.snapshot.versions["gpus"]))
+    session.start()
+    try:
+        wait(lambda: len(session.snapshot.gpus.rows) == 2)
+        bench = session._station
+        assert isinstance(bench, Bench)
+        first, started = len(set(versions)), time.monotonic()
+
+        def busy(sink: Sink, count: list[float] = [0.0]) -> None:  # noqa: B006
+            count[0] += 1.0
+            sink([GpuSample("box", 0, "U0", time.time(), values={"gpu_temperature_c": count[0] % 90.0})])
+
+        while time.monotonic() - started < 3.0:
+            busy(bench.sink)
+            time.sleep(0.01)
+        made = len(set(versions)) - first
+        lasted = time.monotonic() - started
+    finally:
+        session.stop()
+    assert 1 <= made <= lasted + 2
