@@ -38,6 +38,9 @@ def _utilization(lib: Nvml, device: Device, draft: Draft) -> None:
 def _memory(lib: Nvml, device: Device, draft: Draft) -> None:
     """Version 2 lists the driver's own reserve apart, as nvidia-smi does; version 1 counts it as used."""
     form = device.forms.get("memory")
+    if form == 0:
+        _take_host_memory(device, draft)
+        return
     if form != 1:
         try:
             found = lib.ask(
@@ -89,6 +92,7 @@ def _take_host_memory(device: Device, draft: Draft) -> None:
     if found is None:
         raise Refused(codes.NOT_SUPPORTED)
     total, available = found
+    device.forms["memory"] = 0
     device.facts["memory"] = "unified with the host's"
     draft.put("gpu_memory_total_mb", total)
     draft.put("memory_free_mb", available)
