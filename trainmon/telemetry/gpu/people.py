@@ -51,13 +51,12 @@ class People:
         self._root = root
         self._known: dict[int, Person] = {}
         self._where: dict[int, dict[str, float]] = {}
-        self._users: dict[int, str] = {os.getuid(): os.environ.get("USER") or os.environ.get("LOGNAME") or ""}
+        own = os.environ.get("USER") or os.environ.get("LOGNAME")
+        self._users: dict[int, str] = {os.getuid(): own} if own else {}
         for line in surroundings.read(os.path.join(root, "etc/passwd"), 1 << 20).splitlines():
             parts = line.split(":")
             if len(parts) > 2 and parts[2].isdigit():
                 self._users.setdefault(int(parts[2]), parts[0])
-        if not self._users[os.getuid()]:
-            del self._users[os.getuid()]
         self._asking: threading.Thread | None = None
         self._foreign = self._in_namespace()
         self.gpus: Sequence[tuple[str, str]] = ()
