@@ -107,6 +107,7 @@ class Cpu(Watch):
             "CPU BUSY",
             f"{percent:.0f} %{of} busy{where}{held}",
             outlook=cost or "loader workers may not keep up",
+            metric="cpu_percent",
             advice=ADVICE,
             since=min(s for s in (level.since, high.since, host.time) if s is not None),
             evidence=(
@@ -145,6 +146,7 @@ class Cpu(Watch):
             "CPU QUOTA",
             f"the container's quota{quota} holds it back {units.percent(percent)} of the time",
             outlook="loader workers starve, whatever the percentage of CPU says",
+            metric="cpu_throttled_percent",
             advice=ADVICE_QUOTA,
             since=level.since,
             evidence=(

@@ -10,6 +10,7 @@ from trainmon.series.robust import mann_kendall, theil_sen
 TAU = 0.7
 LATE = 0.4
 STAIRS = 0.4
+NEW = 0.002
 
 
 class Fill:
@@ -21,13 +22,14 @@ class Fill:
         grown: Share of the capacity that it must have grown by, meanwhile.
     """
 
-    __slots__ = ("_bins", "_end", "_grown", "_size", "_t", "_top", "_y", "last")
+    __slots__ = ("_bins", "_end", "_grown", "_high", "_size", "_t", "_top", "_y", "last")
 
     def __init__(self, bin_s: float, bins: int, grown: float) -> None:
         self._size, self._bins, self._grown = bin_s, bins, grown
         self._t = array("d")
         self._y = array("d")
         self._top = 0.0
+        self._high = 0.0  # the most that it held before the bins that are looked at
         self._end = float("-inf")
         self.last: tuple[float, float] | None = None
         """Units a second and seconds until full, as of the last bin; None: it does not fill up."""
@@ -45,6 +47,8 @@ class Fill:
         self._t.append(time)
         self._y.append(self._top)
         self._top, self._end = 0.0, time + self._size
+        if len(self._y) > self._bins:
+            self._high = max(self._high, self._y[-self._bins - 1])
         if len(self._y) > 2 * self._bins:
             del self._t[: self._bins], self._y[: self._bins]
         self.last = self._judge(used, capacity)
@@ -53,13 +57,15 @@ class Fill:
     def clear(self) -> None:
         """What was learned does not go on."""
         del self._t[:], self._y[:]
-        self._top, self._end, self.last = 0.0, float("-inf"), None
+        self._top, self._high, self._end, self.last = 0.0, 0.0, float("-inf"), None
 
     def _judge(self, used: float, capacity: float) -> tuple[float, float] | None:
         if len(self._y) < self._bins:
             return None
         ys, ts = self._y[-self._bins :], self._t[-self._bins :]
         grown = ys[-1] - ys[0]
+        if used < self._high + NEW * capacity:
+            return None  # it has held that much before: caches and work areas come and go
         if grown < self._grown * capacity or mann_kendall(ys, tie=0.0005 * capacity) < TAU:
             return None
         jumps = sorted((b - a for a, b in pairwise(ys)), reverse=True)

@@ -128,8 +128,6 @@ class GpuFault(Watch):
         if not facts:
             del self._facts[gpu.key]
             return self.end(_key(gpu), gpu.time, why)
-        if news:
-            self._told.pop(_key(gpu), None)
         return self._tell(gpu, facts) if news or gone else []
 
     def _fact(
@@ -256,6 +254,7 @@ class GpuFault(Watch):
             measured,
             outlook=outlook,
             advice=head.advice,
+            at_once=True,
             since=min(f.at for f in facts.values()),
             evidence=(
                 ("found", ", ".join(facts)),

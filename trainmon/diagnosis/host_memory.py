@@ -126,6 +126,7 @@ class HostMemory(Watch):
             "HOST MEMORY",
             text,
             outlook=outlook,
+            metric="memory_total_mb",
             advice=ADVICE,
             evidence=(
                 ("rule", "share" if high else "time until full"),
@@ -178,6 +179,7 @@ class HostMemory(Watch):
             f"the kernel killed {killed_now} process{'es' if killed_now > 1 else ''} {where}",
             outlook="a rank or a loader worker may be gone: the others wait for it",
             advice=ADVICE_OOM,
+            at_once=True,
             evidence=(("killed", killed_now), ("oom_kills", count), ("used_mb", host.values.get("memory_used_mb"))),
         )
 
@@ -202,6 +204,7 @@ class HostMemory(Watch):
             "MEMORY PRESSURE",
             f"tasks wait for memory {units.percent(value)} of the time" + (f", {gib(swap)} swapped" if swap else ""),
             outlook="it swaps or drops its cache: everything on this machine is slower",
+            metric="memory_pressure_percent",
             advice=ADVICE,
             since=level.since,
             evidence=(

@@ -129,6 +129,7 @@ class Throttle(Watch):
             title,
             measured,
             outlook=said,
+            metric="sm_clock_mhz",
             advice=advice,
             since=gpu.time - _held(gpu),
             evidence=(

@@ -113,6 +113,7 @@ class Underuse(Watch):
             what,
             outlook=outlook,
             advice=ADVICE,
+            metric="gpu_utilization",
             who="" if one else members(gpu.node, [g.label for g in low]),
             since=since,
             evidence=(

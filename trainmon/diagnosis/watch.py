@@ -29,6 +29,7 @@ class Watch:
         self.open: dict[str, Incident] = {}
         self._machine: dict[str, Gpu | Host] = {}
         self._told: dict[str, float] = {}
+        self._metric: dict[str, str] = {}
 
     # ------------------------------------------------------------ the detector's side
 
@@ -58,7 +59,9 @@ class Watch:
             return ()
         out = []
         for key, machine in list(self._machine.items()):
-            if now - machine.heard > SILENT_S:
+            metric = self._metric[key]
+            mute = bool(metric) and machine.time - machine.times.get(metric, machine.time) > SILENT_S
+            if mute or now - machine.heard > SILENT_S:
                 self.forgotten(machine.key)
                 out.extend(self.end(key, machine.time, "not known any more: its figures have stopped"))
         return out
@@ -89,6 +92,8 @@ class Watch:
         who: str = "",
         since: float | None = None,
         evidence: Iterable[tuple[str, Value | None]] = (),
+        metric: str = "",
+        at_once: bool = False,
     ) -> list[Incident]:
         """Open an incident, or change the open one of that key; nothing when it stays as it is.
 
@@ -96,6 +101,8 @@ class Watch:
             key: Its identity.
             since: When it began, Unix seconds; None: with this sample.
             evidence: Numbers of the rule; None is left out.
+            metric: What it is judged by: when that stops coming, nobody knows any more.
+            at_once: New words are worth telling now.
         """
         before = self.open.get(key)
         told = tuple((name, _rounded(value)) for name, value in evidence if value is not None)
@@ -121,11 +128,16 @@ class Watch:
         if before is not None:
             words = (before.measured, before.outlook) != (made.measured, made.outlook)
             news = (before.severity, before.title, before.who) != (made.severity, made.title, made.who)
-            if not news and not (words and machine.time - self._told.get(key, float("-inf")) >= RETELL_S):
+            if (
+                not news
+                and not (words and at_once)
+                and not (words and machine.time - self._told.get(key, float("-inf")) >= RETELL_S)
+            ):
                 return []
         self._told[key] = machine.time
         self.open[key] = made
         self._machine[key] = machine
+        self._metric[key] = metric
         return [made]
 
     def end(self, key: str, when: float, text: str, *, superseded: str = "") -> list[Incident]:
@@ -141,6 +153,7 @@ class Watch:
             return []
         self._machine.pop(key, None)
         self._told.pop(key, None)
+        self._metric.pop(key, None)
         evidence = (*incident.evidence, ("superseded", superseded)) if superseded else incident.evidence
         end = max(when, incident.start)
         return [replace(incident, end=end, end_step=self.pulse.step, resolution=text, evidence=evidence)]
