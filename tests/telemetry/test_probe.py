@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from trainmon.telemetry.probe import probe
 
-NVML = Path(__file__).parents[1] / "nvml"
-needs_cc = [
-    pytest.mark.needs_cc,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="needs_cc: no C compiler for the NVML stand-in"),
-]
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nvml")
-    target = folder / "libnvidia-ml.so.1"
-    flags = ["-O1", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run(["cc", *flags, "-o", str(target), str(NVML / "fake_nvml.c"), "-lm"], check=True)
-    return folder
-
 
 @pytest.fixture
-def scenario(library: Path, monkeypatch: pytest.MonkeyPatch):
-    def choose(name: str) -> None:
-        monkeypatch.setenv("LD_LIBRARY_PATH", f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}")
-        monkeypatch.setenv("FAKE_NVML_SCENARIO", str(NVML / "scenarios" / f"{name}.scn"))
-
-    return choose
+def scenario(scene):
+    return scene
 
 
 class TestWithADriver:
-    pytestmark = needs_cc
+    pytestmark = pytest.mark.needs_cc
 
     def test_eight_gpus_and_the_driver_are_named(self, scenario) -> None:
         scenario("h100x8-healthy")
@@ -79,4 +55,4 @@ def test_without_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     if report.word == "ok":
         assert report.driver  # a machine that really has one
     else:
-        assert report.word == "no driver" and "libnvidia-ml" in report.sentence
+        assert report.word == "no driver" and ("libnvidia-ml" in report.sentence or "accelerator" in report.sentence)

@@ -32,22 +32,13 @@ class NvmlReport:
     gpus: tuple[str, ...] = ()
 
 
-_ERRORS = {
-    "NVMLError_LibraryNotFound": ("no driver", "no NVIDIA driver here (libnvidia-ml.so.1 not found)"),
-    "NVMLError_DriverNotLoaded": ("refused", "the NVIDIA driver is installed but not loaded: modprobe nvidia"),
-    "NVMLError_LibRmVersionMismatch": ("refused", "driver and library differ in version: reboot, or reload the driver"),
-    "NVMLError_NoPermission": ("refused", "this user may not ask the NVIDIA driver: look at /dev/nvidia*"),
-}
-"""What the usual errors of `nvmlInit` mean (names of nvidia-ml-py's exception classes)."""
-
-
 def probe(timeout_s: float = TIMEOUT_S) -> NvmlReport:
     """Ask NVML which driver and GPUs there are.
 
     Args:
         timeout_s: Seconds until the driver counts as hung; the child is killed then.
     """
-    command = [sys.executable, "-m", "trainmon.telemetry.probe"]
+    command = [sys.executable, "-P", "-m", "trainmon.telemetry.probe"]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         out, _ = child.communicate(timeout=timeout_s)
@@ -65,14 +56,21 @@ def probe(timeout_s: float = TIMEOUT_S) -> NvmlReport:
 
 
 def _ask() -> tuple[str, str, str, list[str]]:
-    import pynvml
+    from trainmon.telemetry.gpu import sentences
+    from trainmon.telemetry.gpu.nvml import code_of
 
     try:
+        import pynvml
+
+        if not hasattr(pynvml, "nvmlInitWithFlags"):
+            raise ImportError("another package of that name")
+    except ImportError:
+        return "refused", sentences.NO_BINDING, "", []
+    try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        name = type(error).__name__
-        word, sentence = _ERRORS.get(name, ("refused", f"the NVIDIA driver refuses: {error}"))
-        return word, sentence, "", []
+    except Exception as error:
+        state, sentence = sentences.refusal(code_of(error))
+        return "no driver" if state in ("no driver", "unsupported") else "refused", sentence, "", []
     driver = _text(pynvml.nvmlSystemGetDriverVersion())
     gpus = [_name(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
     return "ok", f"driver {driver}, {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", driver, gpus

@@ -25,7 +25,7 @@ def refusal(code: int, root: str = "/", lost: bool = False) -> tuple[DriverState
     if code == nvml.LIBRARY_NOT_FOUND:
         return _no_library(root)
     if code == nvml.DRIVER_NOT_LOADED:
-        return "not loaded", "the NVIDIA driver is installed but not loaded: modprobe nvidia (looked for again)"
+        return "not loaded", "the NVIDIA driver is installed but not loaded: modprobe nvidia"
     if code == nvml.VERSION_MISMATCH:
         return "mismatch", "driver and library differ in version: reboot, or reload the driver; running jobs go on"
     if code == nvml.NO_PERMISSION:
@@ -35,7 +35,7 @@ def refusal(code: int, root: str = "/", lost: bool = False) -> tuple[DriverState
             "the GPUs were taken away while they were in use (`systemctl daemon-reload` does that to containers): "
             "restart the container; its job may die"
         )
-    return "failing", f"the NVIDIA driver refuses: {nvml.words(code)} (asked again)"
+    return "failing", f"the NVIDIA driver refuses: {nvml.words(code)}"
 
 
 def _no_library(root: str) -> tuple[DriverState, str]:
