@@ -183,7 +183,7 @@ def test_a_value_that_fails_later_is_no_longer_shown(session: Session) -> None:
         ({"state": "lost", "since": START - 5, "events": (GpuEvent(79, START - 5),)}, "critical", "Xid 79", "10:53:15"),
         ({"state": "lost", "sentence": "GPU is lost: reset it"}, "critical", "lost", "reset it"),
         ({"state": "no permission"}, "silent", "no permission", "no permission"),
-        ({"state": "not responding", "since": START - 9}, "critical", "not responding", "10:53:11"),
+        ({"state": "not responding", "since": START - 9}, "warning", "not responding", "10:53:11"),
         ({"state": "reset needed"}, "critical", "reset needed", "reset"),
         ({"state": "failing"}, "warning", "failing", "errors"),
         ({"throttle": ("thermal (hardware)", "power cap")}, "warning", "thermal", ""),

@@ -95,7 +95,7 @@ def _chart(
         gaps=card.past.gaps(plot.row, quiet),
         stale_s=stale,
         unit=plot.unit,
-        band=f"other {len(rest)} GPUs" if len(rest) > 1 else "the other GPU" if rest else "",
+        band=_band(len(rest), "instance" if card.instance else "GPU"),
         axis="time",
         limit=limit,
         limit_severity=severity,
@@ -105,6 +105,10 @@ def _chart(
         high=plot.high,
         others=band,
     )
+
+
+def _band(others: int, noun: str) -> str:
+    return f"other {others} {noun}s" if others > 1 else f"the other {noun}" if others else ""
 
 
 def _value(card: Card, plot: _Plot) -> float | None:
@@ -142,7 +146,7 @@ def _note(card: Card, plot: _Plot) -> str:
         top = card.value("sm_clock_max_mhz")
         words = [] if top is None else [f"of {units.mhz(top)}"]
         if card.throttle_time > -math.inf:
-            lost = sum(card.throttled_s())
+            lost = sum(card.throttled_s()[1:])  # a power cap under load is normal
             words.append(f"throttled {units.duration(tidy(lost))}" if lost >= 1.0 else "never throttled")
         return ", ".join(words)
     if plot.row == LINK:

@@ -28,7 +28,7 @@ QUIET: frozenset[DriverState] = frozenset(("ok", "starting", "no driver", "relea
 """States of a driver that are no fault."""
 _RANK: dict[Health, int] = {"critical": 0, "warning": 1, "silent": 2, "expected": 3, "ok": 3}
 _STATES: dict[str, Health] = {
-    "lost": "critical", "reset needed": "critical", "not responding": "critical", "failing": "warning",
+    "lost": "critical", "reset needed": "critical", "not responding": "warning", "failing": "warning",
     "no permission": "silent",
 }  # fmt: skip
 _SENTENCES: dict[str, str] = {
@@ -128,6 +128,8 @@ def condition(card: Card, look: Look, *, alone: bool = False) -> tuple[str, Heal
     if state != "ok":
         health = _STATES.get(state, "warning")
         word = state
+        if alarm is not None and alarm.severity == "critical":
+            health = "critical"
         if state == "lost" and card.events:
             word = f"Xid {card.events[-1].code}"
         return state, health, word
@@ -153,7 +155,9 @@ def _alarm_word(card: Card, alarm: Incident) -> str:
         return f"Xid {card.events[-1].code}"
     if alarm.kind == "thermal_throttle":
         return next((word for reason, word in _THROTTLES if reason in card.throttle), "throttled")
-    return {"gpu_underutil": "idle", "straggler": "slow", "hang": "hangs"}.get(alarm.kind, alarm.title)
+    return {"gpu_underutil": "idle", "straggler": "slow", "hang": "hangs"}.get(
+        alarm.kind, alarm.title if alarm.severity == "critical" else alarm.title.lower()
+    )
 
 
 def memory_of(card: Card) -> float | None:

@@ -22,7 +22,7 @@ from trainmon.session.gpus import GpuBook
 from trainmon.session.happenings import Happenings
 from trainmon.session.instruments import Machines
 from trainmon.session.metrics import MetricBook
-from trainmon.session.nodes import NodeBook, NodeState
+from trainmon.session.nodes import MAX_NODES, NodeBook, NodeState
 from trainmon.session.warmup import WarmUp
 from trainmon.session.wording import (
     finite,
@@ -76,6 +76,8 @@ class RunState:
         self.dirty: set[str] = set()
         self.faults = 0
         self.last_fault: Exception | None = None
+        self._names: set[str] = set()
+        self._members: set[str] = set()
         self._ordinals: dict[str, int] = {}
         self._events_at = 0
         self._told: dict[int, dict[str, None]] = {}
@@ -171,7 +173,7 @@ class RunState:
         self.records += 1
         self.told.live = live
         kind = record.kind
-        name, declared = self._node_of(record, file)
+        name, declared = self._named(record, file)
         if record.rank is not None or "pid" in record.extra:
             place = record.rank, record.local_rank, record.gpu
             self.machines.seats.take(name, file.id, *place, record.extra.get("pid"))
@@ -218,6 +220,15 @@ class RunState:
             record.time = self._file_times.get(file.id, arrival)
             record.sample = replace(sample, time=record.time)
         return record
+
+    def _named(self, record: Record, file: SourceFile) -> tuple[str, bool]:
+        """Whose line it is. Beyond so many names (random ones, a field that was taken for one) it is the file's."""
+        name, declared = self._node_of(record, file)
+        if name not in self._names:
+            if len(self._names) >= MAX_NODES:
+                return file.node, False
+            self._names.add(name)
+        return name, declared
 
     def _node_of(self, record: Record, file: SourceFile) -> tuple[str, bool]:
         if self.separate:
@@ -287,6 +298,10 @@ class RunState:
         else:
             return
         member = node.name if record.rank is None else f"{node.name}#{record.rank}"
+        if member not in self._members:
+            if len(self._members) >= MAX_NODES:
+                member = node.name
+            self._members.add(member)
         if record.kind == "summary":
             return
         self.metrics.take(record, x, member)
