@@ -193,8 +193,12 @@ def test_before_the_first_steps_without_a_process_and_when_stopped_idle_gpus_are
     assert run.found == []
     run = new_bench()
     run.play(60)
-    run.play(60, lambda t, gpu: {"gpu_utilization": 0.0, "processes": ()})
+    run.play(60, lambda t, gpu: {"gpu_utilization": 0.0, "processes": ()} | memory(4.0))
+    run.play(60, lambda t, gpu: {"gpu_utilization": 0.0} | memory(4.0))
     assert run.found == []
+    run.play(60, lambda t, gpu: {"processes": ()})
+    run.play(10, lambda t, gpu: {"gpu_utilization": 0.0, "processes": ()})
+    assert run.began() == [("gpu_underutil", "GPU IDLES", "worker-2 gpu0")], "a container that hides its processes"
     run = new_bench()
     run.play(60)
     run.line("log", "worker-2", level="WARN", message="received SIGTERM, exiting")
@@ -338,7 +342,7 @@ def test_a_straggler_is_told_with_its_reason(new_bench: NewBench) -> None:
 def test_power_cap_and_idleness_are_normal_but_a_lowered_limit_is_not(new_bench: NewBench) -> None:
     run = new_bench()
     run.play(300, lambda t, gpu: {"throttle": ("power cap",), "sm_clock_mhz": 1300.0 + 150.0 * (gpu % 2)})
-    run.play(60, lambda t, gpu: {"throttle": ("idle",), "sm_clock_mhz": 345.0, "processes": ()})
+    run.play(60, lambda t, gpu: {"throttle": ("idle",), "sm_clock_mhz": 345.0, "processes": ()} | memory(4.0))
     assert run.found == []
     run.play(60)
 
@@ -471,9 +475,10 @@ def test_links_fabric_and_pcie(new_bench: NewBench) -> None:
 def test_a_driver_that_gives_no_answer_is_told_for_machines_at_work(new_bench: NewBench) -> None:
     run = new_bench()
     run.play(60)
-    for _ in range(12):
-        run.wait(1.0)
-        run.sample(DriverSample("worker-2", run.clock.now(), "not responding", "NVML does not answer"))
+    run.sample(DriverSample("worker-2", run.clock.now(), "not responding", "NVML does not answer"))
+    run.wait(8.0)
+    assert run.found == []
+    run.wait(300.0)
     assert run.began() == [("gpu_fault", "NVML HANGS", "worker-2")]
     run.sample(DriverSample("worker-2", run.clock.now() + 1.0, "ok"))
     assert run.found[-1].end is not None

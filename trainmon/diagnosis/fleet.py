@@ -26,6 +26,7 @@ from trainmon.series.robust import median
 FRESH_S = 15.0
 """A GPU that was heard of longer ago is not compared with others."""
 BUSY_PERCENT = 50.0
+CONTEXT_MB, UNTOLD_MB = 100.0, 1024.0
 MOST_GPUS = 8192
 MOST_NODES = 2048
 RING = 40
@@ -140,11 +141,17 @@ class Gpu:
 
     @property
     def occupied(self) -> bool:
-        """Whether a process computes on it, as far as the driver tells; else by its memory."""
-        if self.processes is not None:
-            return any(p.kind != "G" for p in self.processes)
+        """Whether a process computes on it, as far as the driver tells; else by its memory.
+
+        Processes are listed more rarely than memory is read: where less is used than a CUDA context takes, it is gone.
+        Inside a container the list may be empty whatever runs.
+        """
         used = self.values.get("gpu_memory_mb")
-        return used is None or used >= 1024.0
+        if used is not None and used < CONTEXT_MB and not self.parent:
+            return False
+        if self.processes:
+            return any(p.kind != "G" for p in self.processes)
+        return used >= UNTOLD_MB if used is not None else self.processes is None
 
     def take(self, sample: GpuSample) -> bool:
         """Merge a sample; False for one that came late."""

@@ -9,6 +9,7 @@ a warning, what needs a reset, a reboot or a hand is critical, what NVIDIA says 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ NOTED_S = 600.0
 FAILING_S = 30.0
 DRIVER_S = 10.0
 MOST_CODES = 12
+XID_RANK = 2
+"""Of an Xid that is the board's fault: it says why, so its words come first."""
 ADVICE: dict[Action, tuple[str, ...]] = {
     "none": ("nothing to do at once: nvidia-smi -q -d ECC,ROW_REMAPPER on {node} shows how often it happens",),
     "restart the job": (
@@ -93,7 +96,8 @@ class GpuFault(Watch):
         self._facts: dict[str, dict[str, _Fact]] = {}
         self._counts: dict[tuple[str, str], float] = {}
         self._said: set[tuple[str, str]] = set()
-        self._drivers: dict[str, tuple[str, float]] = {}
+        self._drivers: dict[str, tuple[DriverSample, float]] = {}
+        """Drivers with a fault: what was said last, and since when."""
 
     # ------------------------------------------------------------ one GPU
 
@@ -151,7 +155,7 @@ class GpuFault(Watch):
             mild = each.own or each.action in ("none", "restart the job")
             severity: Severity = "warning" if mild and each.code != 94 else "critical"
             advice = OWN if each.own else ADVICE[each.action]
-            rank = 2 if severity == "critical" else 8 if each.echo else 6
+            rank = XID_RANK if severity == "critical" else 8 if each.echo else 6
             text = f"Xid {each.code}: {each.what}"
             new[f"xid{each.code}"] = self._fact(gpu, rank, severity, f"XID {each.code}", text, advice)
 
@@ -235,7 +239,7 @@ class GpuFault(Watch):
     def _tell(self, gpu: Gpu, facts: dict[str, _Fact]) -> list[Incident]:
         told = sorted(facts.values(), key=lambda f: (f.severity != "critical", f.rank, f.at))
         head = told[0]
-        in_order = sorted(facts.values(), key=lambda f: (f.at, f.rank != 2, f.rank))
+        in_order = sorted(facts.values(), key=lambda f: (f.rank != XID_RANK, f.at, f.rank))
         texts = list(dict.fromkeys(f.text for f in in_order))
         measured = "; ".join(texts[:3]) + (f"; {len(texts) - 3} more" if len(texts) > 3 else "")
         outlook = ""
@@ -282,18 +286,27 @@ class GpuFault(Watch):
 
     # ------------------------------------------------------------ the driver as a whole
 
+    def tick(self, now: float) -> Iterable[Incident]:
+        out = list(super().tick(now))
+        for node, (sample, since) in list(self._drivers.items()):
+            if now - since >= DRIVER_S and f"gpu_fault:{node}:driver" not in self.open:
+                out += self._driver(sample, node, now)
+        return out
+
     def _driver(self, sample: DriverSample, node: str, at: float) -> list[Incident]:
         key = f"gpu_fault:{node}:driver"
-        before = self._drivers.get(node)
-        if before is None or before[0] != sample.state:
-            before = self._drivers[node] = (sample.state, sample.time)
         if sample.state not in ("no access", "not responding"):
+            self._drivers.pop(node, None)
             return self.end(key, sample.time, "NVML answers again") if sample.state == "ok" else []
         hangs = sample.state == "not responding"
-        if not any(g.occupied for g in self.fleet.of(node)) or (hangs and sample.time - before[1] < DRIVER_S):
+        before = self._drivers.get(node)
+        since = before[1] if before is not None and before[0].state == sample.state else at
+        self._drivers[node] = (sample, since)
+        if not any(g.occupied for g in self.fleet.of(node)) or (hangs and at - since < DRIVER_S):
             return []
         machine = Host(node)
-        machine.time, machine.heard = sample.time, at
+        machine.time = sample.time
+        machine.heard = math.inf if sample.origin == "NVML" else at  # it is said once, and holds until it changes
         return self.begin(
             machine,
             key,

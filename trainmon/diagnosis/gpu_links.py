@@ -132,7 +132,7 @@ class GpuLinks(Watch):
 
     def _pcie(self, gpu: Gpu) -> list[Incident]:
         gen, width = gpu.values.get("pcie_gen"), gpu.values.get("pcie_width")
-        if gen is None or width is None:
+        if gen is None or width is None or "unified" in gpu.facts.get("memory", ""):
             return []
         key = f"gpu_fault:{gpu.node}:{gpu.label}:pcie"
         loaded = [r for r in gpu.readings if gpu.time - r[0] <= LOAD_S]
