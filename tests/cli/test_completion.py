@@ -40,7 +40,7 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     (tmp_path / "script").write_text(capsys.readouterr().out)
     (tmp_path / "worker-0.log").write_text("")
     assert complete(["trainmon", "ta"], tmp_path) == ["tail"]
-    assert complete(["trainmon", "tail", "--no"], tmp_path) == ["--no-flash"]
+    assert complete(["trainmon", "tail", "--no-f"], tmp_path) == ["--no-flash"]
     assert complete(["trainmon", "tail", "--theme", "an"], tmp_path) == ["ansi16"]
     assert complete(["trainmon", "tail", "wor"], tmp_path) == ["worker-0.log"]
     assert complete(["trainmon", "wor"], tmp_path) == ["worker-0.log"]

@@ -10,6 +10,7 @@ from trainmon.errors import UsageError
 SUMMARIES = {
     "tail": "watch running or finished training logs live",
     "demo": "the same on a recorded run that goes wrong",
+    "agent": "write this machine's GPUs and host as JSON lines",
     "parse": "turn logs into JSON lines on standard output",
     "explain": "what an error means, what causes it, what helps",
     "doctor": "check this machine and terminal",
@@ -76,6 +77,8 @@ def tail_parser(prog: str = "trainmon tail") -> argparse.ArgumentParser:
     )
     parser.add_argument("--exact", action="store_true", help="only the files named: no later file joins")
     parser.add_argument("--separate", action="store_true", help="each file is a run of its own, overlaid")
+    parser.add_argument("--no-gpu", action="store_true", help="do not read this machine's GPUs")
+    parser.add_argument("--no-host", action="store_true", help="do not read this machine's processors, memory, disks")
     _screen_options(parser)
     return parser
 
@@ -96,6 +99,32 @@ def demo_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", metavar="DIR", help="write the logs to DIR and leave them there")
     _screen_options(parser)
+    return parser
+
+
+def agent_parser() -> argparse.ArgumentParser:
+    """Return the parser of `agent`."""
+    parser = _Parser(
+        prog="trainmon agent",
+        description="Write this machine's GPUs and host as JSON lines, so that `trainmon tail` on a shared folder "
+        "shows every node's. One agent a node and folder.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--out",
+        default=".",
+        metavar="PLACE",
+        help="folder (the file is trainmon-agent-NODE.jsonl), file, or - for standard output (.)",
+    )
+    parser.add_argument("--interval", metavar="TIME", help="time between two looks (2s)")
+    parser.add_argument(
+        "--max-size", type=_bytes, default=64 << 20, metavar="SIZE", help="begin a new file beyond this (64M)"
+    )
+    parser.add_argument("--keep", type=_keep, default=2, metavar="N", help="older files that are kept (2)")
+    parser.add_argument("--once", action="store_true", help="write everything once and end")
+    parser.add_argument("--no-gpu", action="store_true", help="leave the GPUs out")
+    parser.add_argument("--no-host", action="store_true", help="leave processors, memory, disks and network out")
+    parser.add_argument("--config", metavar="FILE", help="read this configuration instead of the usual files")
     return parser
 
 
@@ -160,6 +189,7 @@ def completion_parser() -> argparse.ArgumentParser:
 PARSERS = {
     "tail": tail_parser,
     "demo": demo_parser,
+    "agent": agent_parser,
     "parse": parse_parser,
     "explain": explain_parser,
     "doctor": doctor_parser,
@@ -173,6 +203,28 @@ def _factor(text: str) -> float:
     if not 0.05 <= value <= 50:
         raise argparse.ArgumentTypeError("should lie between 0.05 and 50")
     return value
+
+
+def _bytes(text: str) -> int:
+    """ "64M" -> 67108864."""
+    scale = {"k": 10, "m": 20, "g": 30}.get(text[-1:].lower())
+    try:
+        number = float(text[:-1] if scale else text) * (1 << (scale or 0))
+    except ValueError:
+        number = 0
+    if not 64 << 10 <= number < 1 << 50:
+        raise argparse.ArgumentTypeError("should be a size from 64K on, such as 64M or 1G")
+    return int(number)
+
+
+def _keep(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 99:
+        raise argparse.ArgumentTypeError("should be a number from 0 to 99")
+    return number
 
 
 def _level(text: str) -> str:

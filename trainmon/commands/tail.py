@@ -19,7 +19,8 @@ from trainmon.commands.say import complain
 from trainmon.errors import SourceError, TerminalError, UsageError
 
 if TYPE_CHECKING:
-    from trainmon.session.session import Session
+    from trainmon.samples import Sample
+    from trainmon.session.session import Session, StationFactory, StationLike
     from trainmon.settings import Settings
 
 _NAP_S = 1.0
@@ -72,6 +73,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
         changes["ascii"] = True
     if options.no_flash:
         changes["flash"] = False
+    for name in ("gpu", "host"):
+        if getattr(options, f"no_{name}", False):
+            changes[name] = False
     if options.poll:
         convert = next(key.convert for key in KEYS if key.name == "poll")
         try:
@@ -114,7 +118,13 @@ def follow(
     if "-" in specs and stdin is None:
         stdin = _standard_input()
     session = Session(
-        specs, settings, exact=getattr(options, "exact", False), separate=separate, demo=demo, stdin=stdin
+        specs,
+        settings,
+        exact=getattr(options, "exact", False),
+        separate=separate,
+        demo=demo,
+        stdin=stdin,
+        station=None if demo else station_of(specs, settings),  # the demo's GPUs are those of its story
     )
     try:
         if not screen:
@@ -124,6 +134,39 @@ def follow(
         return run_screen(session, settings=settings, separate=separate)
     finally:
         _tell_fault(session)
+
+
+def station_of(specs: list[str], settings: Settings) -> StationFactory | None:
+    """What makes this machine's instruments, as the settings say; None: there are none."""
+    if not (settings.gpu or settings.host):
+        return None
+
+    def make(sink: Callable[[list[Sample]], object]) -> StationLike:
+        from trainmon.clock import SystemClock
+        from trainmon.telemetry.names import node_name
+        from trainmon.telemetry.station import Station
+
+        folders = list(dict.fromkeys([*(_folder(spec) for spec in specs if spec != "-"), os.getcwd()]))
+        return Station(
+            sink,
+            node=node_name(),
+            clock=SystemClock(),
+            gpu=settings.gpu,
+            gpu_interval_s=settings.gpu_interval_s,
+            host=settings.host,
+            host_interval_s=settings.host_interval_s,
+            folders=lambda: folders,
+        )
+
+    return make
+
+
+def _folder(spec: str) -> str:
+    """The folder that a source lies in, as far as its name tells: no look at the file system, which may hang."""
+    fixed = spec
+    while any(sign in fixed for sign in "*?["):
+        fixed = os.path.dirname(fixed)
+    return fixed if fixed != spec else os.path.dirname(spec) or "."
 
 
 def _tell_fault(session: Session) -> None:

@@ -29,7 +29,7 @@ class Key:
     """One key.
 
     Attributes:
-        table: "thresholds", "screen" or "sources".
+        table: "thresholds", "screen", "sources" or "telemetry".
         name: As it is written in the file; the variable is TRAINMON_ and this in capitals.
         field: The attribute of `Settings` or `Thresholds` that it sets.
         convert: See `Convert`.
@@ -107,6 +107,13 @@ def _poll(value: object) -> float:
     number = seconds(value)
     if not 0.02 <= number <= 60:
         raise ValueError('should lie between "20ms" and "60s"')
+    return number
+
+
+def _interval(value: object) -> float:
+    number = seconds(value)
+    if not 0.5 <= number <= 60:
+        raise ValueError('should lie between "500ms" and "60s"')
     return number
 
 
@@ -200,10 +207,14 @@ KEYS: tuple[Key, ...] = (
     Key("screen", "bell", "bell", _flag),
     Key("screen", "ascii", "ascii", _flag_or_auto),
     Key("sources", "poll", "poll_s", _poll),
+    Key("telemetry", "gpu", "gpu", _flag),
+    Key("telemetry", "gpu_interval", "gpu_interval_s", _interval),
+    Key("telemetry", "host", "host", _flag),
+    Key("telemetry", "host_interval", "host_interval_s", _interval),
 )
 """All keys but those of `[tags]`, which are patterns of the user's own."""
 
-TABLES = ("thresholds", "tags", "screen", "sources")
+TABLES = ("thresholds", "tags", "screen", "sources", "telemetry")
 LATER = ("alert", "channels", "format")
 """Tables that are promised but not read by this version: said, never silently passed over."""
 

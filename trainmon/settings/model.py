@@ -28,6 +28,8 @@ class Settings:
         bell: Whether a new critical alert rings the terminal's bell, once.
         ascii: Draw with ASCII signs only; None: as the locale says.
         poll_s: Seconds between two looks at the followed files.
+        gpu, gpu_interval_s: Whether this machine's GPUs are read through NVML, and the seconds between two looks.
+        host, host_interval_s: The same of its processors, memory, disks and network.
         files: The configuration files that were read, the strongest first.
     """
 
@@ -38,6 +40,10 @@ class Settings:
     bell: bool = True
     ascii: bool | None = None
     poll_s: float = 0.1
+    gpu: bool = True
+    gpu_interval_s: float = 1.0
+    host: bool = True
+    host_interval_s: float = 2.0
     files: tuple[Path, ...] = ()
 
     def tags_for(self, source: str) -> dict[str, str]:
