@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainmon.diagnosis.fleet import Host
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Host
 from trainmon.diagnosis.phase import phase
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.settle import Settle
@@ -60,12 +60,14 @@ class Network(Watch):
     def __init__(self, pulse: Pulse, thresholds: Thresholds) -> None:
         super().__init__(pulse, thresholds)
         self._links: dict[tuple[str, str], _Link] = {}
+        self._there: dict[str, frozenset[str]] = {}
+        """By machine: its links, as told last."""
         self._settle = Settle(pulse)
 
     def look_host(self, host: Host, at: float) -> Iterable[Incident]:
-        if not host.links:
+        if host.links is None:
             return ()
-        out: list[Incident] = []
+        out = self._gone(host)
         for link in host.links[:MOST]:
             known = self._links.get((host.node, link.name))
             if known is None:
@@ -75,6 +77,20 @@ class Network(Watch):
                 out += self._busy(host, link, known, at)
             if self.thresholds.network_fault is not None:
                 out += self._fault(host, link, known)
+        return out
+
+    def _gone(self, host: Host) -> list[Incident]:
+        """Interfaces come and go with containers: of those that are gone nothing is kept."""
+        names = frozenset(link.name for link in (host.links or ())[:MOST])
+        before, self._there[host.node] = self._there.get(host.node, names), names
+        out: list[Incident] = []
+        for name in before - names:
+            self._links.pop((host.node, name), None)
+            for kind in ("network_bottleneck", "network_fault"):
+                key = f"{kind}:{host.node}:{name}"
+                out += self.end(key, host.time, "it is not there any more")
+                self._settle.forget(f"{host.node}:{name}")
+            out += self.end(f"network_fault:{host.node}:{name}:errors", host.time, "it is not there any more")
         return out
 
     def _busy(self, host: Host, link: LinkSample, known: _Link, at: float) -> list[Incident]:
@@ -187,4 +203,5 @@ class Network(Watch):
     def forgotten(self, key: str) -> None:
         for known in [k for k in self._links if k[0] == key]:
             del self._links[known]
+        self._there.pop(key, None)
         self._settle.forget(key)

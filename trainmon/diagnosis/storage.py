@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from trainmon import units
 from trainmon.diagnosis.fill import Fill
-from trainmon.diagnosis.fleet import Host
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Host
 from trainmon.diagnosis.phase import phase
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.settle import Settle
@@ -30,6 +30,8 @@ VOLUME_OFF = 0.02
 FILL_BIN_S, FILL_BINS, FILL_GROWN = 30.0, 14, 0.001
 PLENTY = 0.5
 """A file system emptier than this is not said to fill up within the hour: it would have to be a burst."""
+ROOM_MB = 1024.0 * 1024.0
+"""With more room than this (a checkpoint of 80 G parameters with its optimiser) 95 % is no alarm by itself."""
 HANG_S = 5.0
 MOST = 64
 """Disks or volumes of a machine that are looked at."""
@@ -59,16 +61,36 @@ class Storage(Watch):
         self._levels: dict[tuple[str, str], Level] = {}
         self._fills: dict[tuple[str, str], Fill] = {}
         self._hangs: dict[tuple[str, str], float] = {}
+        self._there: dict[str, frozenset[str]] = {}
+        """By machine: names of its disks and volumes, as told last."""
         self._settle = Settle(pulse)
 
     def look_host(self, host: Host, at: float) -> Iterable[Incident]:
-        out: list[Incident] = []
+        out = self._gone(host)
         if host.disks and not host.elsewhere and self.thresholds.disk_util_percent is not None:
             for disk in host.disks[:MOST]:
                 out += self._disk(host, disk, at)
         if host.volumes:
             for volume in host.volumes[:MOST]:
                 out += self._volume(host, volume)
+        return out
+
+    def _gone(self, host: Host) -> list[Incident]:
+        """What was unmounted or unplugged is no longer full, and nothing is kept of it."""
+        before = self._there.get(host.node, frozenset())
+        disks = {f"disk {disk.name}" for disk in host.disks[:MOST]} if host.disks is not None else None
+        volumes = {volume.path for volume in host.volumes[:MOST]} if host.volumes is not None else None
+        kept = {name for name in before if (disks if name.startswith("disk ") else volumes) is None}
+        now = self._there[host.node] = frozenset(kept | (disks or set()) | (volumes or set()))
+        out: list[Incident] = []
+        for name in before - now:
+            for book in (self._levels, self._fills, self._hangs):
+                book.pop((host.node, name), None)
+            disk = name.startswith("disk ")
+            key = f"disk_saturated:{host.node}:{name[5:]}" if disk else f"storage_fault:{host.node}:{name}"
+            for each in (key, f"{key}:hang"):
+                out += self.end(each, host.time, "it is not there any more")
+                self._settle.forget(f"{host.node}:{name}")
         return out
 
     # ------------------------------------------------------------ disks
@@ -138,7 +160,7 @@ class Storage(Watch):
                     mark, mark - VOLUME_OFF, hold=VOLUME_HELD_S, clear=10.0, learns=False
                 )
             level.take(share, host.time)
-            high = level.open
+            high = level.open and total - used < ROOM_MB
         fill = self._fills.get(place)
         if fill is None:
             fill = self._fills[place] = Fill(FILL_BIN_S, FILL_BINS, FILL_GROWN)
@@ -202,4 +224,5 @@ class Storage(Watch):
                 self._levels.pop(known, None)
                 self._fills.pop(known, None)
                 self._hangs.pop(known, None)
+        self._there.pop(key, None)
         self._settle.forget(key)

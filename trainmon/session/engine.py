@@ -41,7 +41,7 @@ _ENDS_WORTH = 128 << 10
 _HEAD = 16 << 10
 _ENDS_FILES = 16
 """From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
-_MAX_MISSING = 4096
+_MAX_MISSING, _MAX_GAPS = 4096, 512
 FLUSH_AFTER_S = 0.5
 """A progress bar or traceback that nothing follows is taken as complete after this silence."""
 
@@ -66,7 +66,7 @@ class Engine:
         self.forward = RunState(Detectors(settings.thresholds, lookup=catalogue.entry), separate=separate)
         self.front = self.forward
         self.gap_steps: set[int] = set()
-        """Steps behind which something was lost."""
+        """The last steps behind which something was lost."""
         self.speakers = Speakers()
         self.breathe = Breath()
         self._unread: set[int] = set()  # files whose past is not read yet
@@ -311,7 +311,7 @@ class Engine:
                 run.gap(gap, file.node, now)
             step = self.front.step
             if step is not None:
-                self.gap_steps.add(step)
+                self.gap_steps = {*sorted(self.gap_steps)[1 - _MAX_GAPS :], step}
         self._dirty("sources", "counts", "events")
 
     def _state(self, event: SourceState) -> None:
