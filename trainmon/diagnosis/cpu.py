@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainmon import units
-from trainmon.diagnosis.fleet import Host
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Host
 from trainmon.diagnosis.phase import phase
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.settle import DATA_SHARE, Settle

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainmon.catalogue.xid import Action, Xid, xid
-from trainmon.diagnosis.fleet import Gpu, Host
+from trainmon.diagnosis.machine import Gpu, Host
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.watch import Watch
@@ -247,8 +247,6 @@ class GpuFault(Watch):
             outlook = "the job on it fails" if gpu.occupied else ""
         elif "xid" in head.title.lower() and head.advice is OWN:
             outlook = "look at the program's own error"
-        if gpu.node not in self.fleet.reasons:
-            self.fleet.reasons[gpu.node] = f"{gpu.label}: {head.text}"
         return self.begin(
             gpu,
             _key(gpu),
@@ -268,15 +266,6 @@ class GpuFault(Watch):
                 ("sentence", gpu.sentence or None),
             ),
         )
-
-    def end(self, key: str, when: float, text: str, *, superseded: str = "") -> list[Incident]:
-        incident = self.open.get(key)
-        if incident is not None and incident.node is not None:
-            machine = self._machine.get(key)
-            reason = self.fleet.reasons.get(incident.node, "")
-            if machine is not None and reason.startswith(f"{machine.label}: "):
-                del self.fleet.reasons[incident.node]
-        return super().end(key, when, text, superseded=superseded)
 
     def forgotten(self, key: str) -> None:
         self._facts.pop(key, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainmon import units
-from trainmon.diagnosis.fleet import BUSY_PERCENT, Gpu
+from trainmon.diagnosis.machine import BUSY_PERCENT, Gpu
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.watch import Watch
@@ -75,6 +75,7 @@ class GpuLinks(Watch):
             "warning",
             "NVLINK DOWN",
             f"{down:.0f} of {should:.0f} NVLinks down",
+            slows=f"{gpu.label}: {down:.0f} of {should:.0f} NVLinks down",
             outlook="its traffic with the other GPUs is slower: all wait for it",
             advice=ADVICE_NVLINK,
             evidence=(
@@ -125,6 +126,7 @@ class GpuLinks(Watch):
             "warning",
             "FABRIC DOWN",
             "its NVLink fabric is not up",
+            slows=f"{gpu.label}: its NVLink fabric is not up",
             outlook="traffic goes over PCIe and the network: 10 to 100 times slower, without any error",
             advice=ADVICE_FABRIC,
             evidence=(("fabric_ok", 0), ("fabric", gpu.facts.get("fabric"))),
@@ -156,6 +158,7 @@ class GpuLinks(Watch):
             "warning",
             "PCIE DEGRADED",
             f"gen{gen:.0f} x{width:.0f} under load instead of gen{should_gen:.0f} x{should_width:.0f}",
+            slows=f"{gpu.label}: PCIe gen{gen:.0f} x{width:.0f} instead of gen{should_gen:.0f} x{should_width:.0f}",
             outlook="data and offloaded states reach it more slowly",
             advice=ADVICE_PCIE,
             evidence=(

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from trainmon import units
 from trainmon.diagnosis.fill import Fill
-from trainmon.diagnosis.fleet import Host
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Host
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.watch import Watch

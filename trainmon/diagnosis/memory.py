@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from trainmon import units
 from trainmon.diagnosis.detector import moment, step_of_record
-from trainmon.diagnosis.fleet import Gpu
+from trainmon.diagnosis.machine import Gpu
 from trainmon.diagnosis.memory_board import BoardMemory
 from trainmon.diagnosis.memory_trend import CRITICAL_S, WARM_UP, Card, Trend, capacity_of, close, rising
 from trainmon.diagnosis.pulse import Pulse

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trainmon import units
-from trainmon.diagnosis.fleet import Gpu
+from trainmon.diagnosis.machine import Gpu
 from trainmon.diagnosis.memory_trend import BLOCK, CRITICAL_S, SHORT, Card, Trend, close, rising
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
@@ -65,7 +65,8 @@ class Board:
     def warming(self, time: float, step: int | None, stepping: bool) -> bool:
         """Whether the job is still filling its memory for the first time."""
         if stepping and (step is None or step < START_STEPS):
-            return True
+            # A log that nobody can read never tells of steps, and steps may take minutes.
+            return time - self.first < (START_S if step is None else 6.0 * START_S)
         return self.began is not None and time - self.began < START_S
 
     def take(self, used: float, time: float) -> bool:

@@ -10,6 +10,8 @@ Phase = Literal["unknown", "starting", "paused", "over", "training"]
 """unknown: no log tells of steps."""
 
 KNOWN_GAPS = 3
+STARTING_S = 1800.0
+"""Without a step for so long after it was opened, a log is one that does not tell of steps."""
 LOST_TRACK_S = 600.0
 """Without a step for so long nobody can say what the run is doing: that is the stall detector's matter."""
 PAUSE_TIMES = 4.0
@@ -28,7 +30,8 @@ def phase(pulse: Pulse, at: float) -> Phase:
         return "over"
     idle = since_step(pulse, at)
     if idle is None:
-        return "starting" if pulse.lines_seen and pulse.heard is not None else "unknown"
+        begun = pulse.heard is not None and (pulse.opened_at is None or at - pulse.opened_at < STARTING_S)
+        return "starting" if begun else "unknown"
     if pulse.pause is not None or pulse.leaving:
         return "paused"
     if abs(idle) > LOST_TRACK_S and pulse.step_heard is None:

@@ -9,8 +9,8 @@ take longer than they did.
 from __future__ import annotations
 
 from trainmon import units
-from trainmon.diagnosis.fleet import Host
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Host
 from trainmon.diagnosis.phase import since_step
 from trainmon.diagnosis.pulse import Pulse
 

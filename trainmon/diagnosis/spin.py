@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainmon import units
-from trainmon.diagnosis.fleet import BUSY_PERCENT, FRESH_S, Gpu
+from trainmon.diagnosis.machine import BUSY_PERCENT, FRESH_S, Gpu
 from trainmon.diagnosis.phase import since_step
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
@@ -139,7 +139,8 @@ class Spin(Watch):
         what = f"{who} busy at {units.watts(median(powers))}"
         what += f" of {units.watts(median(limits))} W" if limits else " W"
         if idle:
-            what += f", {members(idle[0].node, [g.label for g in idle])} idle"
+            does = "idle" if idle[0].state == "ok" else idle[0].state
+            what += f", {members(idle[0].node, [g.label for g in idle])} {does}"
         evidence: list[tuple[str, Value]] = [
             ("gpus_spinning", count),
             ("gpus_idle", len(idle)),

@@ -268,7 +268,7 @@ class Straggler:
 
     def _reason(self, name: str, waits: bool) -> str:
         """What the node's own instruments say of it: "gpu6 at 87 °C, SM clock 1,230 of 1,410 MHz: thermal slowdown"."""
-        return "" if waits else self._pulse.fleet.reasons.get(name, "")
+        return "" if waits else self._pulse.fleet.reason(name)
 
     def tick(self, now: float) -> Iterable[Incident]:
         return ()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 
 from trainmon import units
-from trainmon.diagnosis.fleet import BRAKE, BUSY_PERCENT, HEAT, SLOW, Gpu
+from trainmon.diagnosis.machine import BRAKE, BUSY_PERCENT, HEAT, SLOW, Gpu
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.watch import Watch
@@ -43,7 +43,7 @@ ADVICE_LIMIT = (
 
 
 class Throttle(Watch):
-    """The detector; one incident a GPU. Says in `fleet.reasons` why a node is slow."""
+    """The detector; one incident a GPU, which also tells why its node is slow."""
 
     def __init__(self, pulse: Pulse, thresholds: Thresholds) -> None:
         super().__init__(pulse, thresholds)
@@ -119,7 +119,6 @@ class Throttle(Watch):
         if slowdown is not None and title == "THERMAL THROTTLE":
             said += f"; the board slows down from {units.celsius(slowdown)} °C on"
         where = f"{gpu.label} at {measured}" if title == "THERMAL THROTTLE" else f"{gpu.label}: {measured}"
-        self.fleet.reasons[gpu.node] = where
         self._well.pop(gpu.key, None)
         return self.begin(
             gpu,
@@ -131,6 +130,7 @@ class Throttle(Watch):
             outlook=said,
             metric="sm_clock_mhz",
             advice=advice,
+            slows=where,
             since=gpu.time - _held(gpu),
             evidence=(
                 ("reasons", ", ".join(gpu.throttle)),
@@ -161,22 +161,14 @@ class Throttle(Watch):
         if gpu.time - since < CLEAR_S:
             return ()
         del self._well[gpu.key]
-        self._silence(gpu)
         temperature = gpu.recent("gpu_temperature_c", 60.0)
         heat = f"{units.celsius(temperature)} °C, " if temperature is not None else ""
         text = f"{heat}SM clock {units.mhz(clock)} MHz" if busy else "nothing is to be computed any more"
         return self.end(key, gpu.time, text)
 
-    def _silence(self, gpu: Gpu) -> None:
-        if self.fleet.reasons.get(gpu.node, "").startswith(gpu.label):
-            del self.fleet.reasons[gpu.node]
-
     def forgotten(self, key: str) -> None:
         self._limits.pop(key, None)
         self._well.pop(key, None)
-        for gpu in self.fleet:
-            if gpu.key == key:
-                self._silence(gpu)
 
 
 def _kind(gpu: Gpu) -> tuple[str, str, tuple[str, ...]]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainmon import units
-from trainmon.diagnosis.fleet import Gpu
 from trainmon.diagnosis.level import Level
+from trainmon.diagnosis.machine import Gpu
 from trainmon.diagnosis.phase import phase, since_step
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds

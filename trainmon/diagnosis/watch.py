@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from trainmon.diagnosis.fleet import Fleet, Gpu, Host
+from trainmon.diagnosis.fleet import Fleet
+from trainmon.diagnosis.machine import Gpu, Host
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.diagnosis.words import number
@@ -94,6 +95,7 @@ class Watch:
         evidence: Iterable[tuple[str, Value | None]] = (),
         metric: str = "",
         at_once: bool = False,
+        slows: str = "",
     ) -> list[Incident]:
         """Open an incident, or change the open one of that key; nothing when it stays as it is.
 
@@ -103,6 +105,7 @@ class Watch:
             evidence: Numbers of the rule; None is left out.
             metric: What it is judged by: when that stops coming, nobody knows any more.
             at_once: New words are worth telling now.
+            slows: Why it makes its node slow, for the straggler's words.
         """
         before = self.open.get(key)
         told = tuple((name, _rounded(value)) for name, value in evidence if value is not None)
@@ -138,6 +141,8 @@ class Watch:
         self.open[key] = made
         self._machine[key] = machine
         self._metric[key] = metric
+        if slows:
+            self.fleet.slowed(machine.node, key, slows)
         return [made]
 
     def end(self, key: str, when: float, text: str, *, superseded: str = "") -> list[Incident]:
@@ -151,7 +156,7 @@ class Watch:
         incident = self.open.pop(key, None)
         if incident is None:
             return []
-        self._machine.pop(key, None)
+        self.fleet.slowed(self._machine.pop(key).node, key)
         self._told.pop(key, None)
         self._metric.pop(key, None)
         evidence = (*incident.evidence, ("superseded", superseded)) if superseded else incident.evidence
