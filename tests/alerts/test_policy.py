@@ -300,3 +300,15 @@ def test_whatever_happens_each_alert_rings_at_most_once_and_order_holds(
                 begun = rang.setdefault(view.id + str(view.since), now)
                 assert now - begun < 3.0, "one bell an alert"
         assert (book.calm(now) == "") == bool(views)
+
+
+def test_faults_of_machines_are_grouped_by_what_they_say() -> None:
+    book = AlertBook()
+    for n in range(4):
+        down = incident(f"gpu_fault:worker-{n}:gpu0:fabric", "warning", node=f"worker-{n}")
+        book.apply(replace(down, title="FABRIC DOWN", gpu=0), T + n)
+    lost = replace(incident("gpu_fault:worker-9:gpu5", node="worker-9"), title="GPU LOST", gpu=5)
+    book.apply(lost, T + 4)
+    views = book.views(T + 4)
+    assert [(v.title, v.count) for v in views] == [("GPU LOST", 1), ("FABRIC DOWN", 4)]
+    assert views[1].who.startswith("4 nodes, worst worker-")
