@@ -1,4 +1,4 @@
-"""A chart of one metric over the steps: line, band, incidents and what cannot be drawn (NaN, cut-off values)."""
+"""A chart over steps or time: line, band, limit, incidents and what cannot be drawn (NaN, cut-off values)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from trainmon.widgets.paint import Instrument, Pen, Row, cut, width_of
 from trainmon.widgets.paint import Span as Text
 from trainmon.widgets.parts import heading, spans_width, trend
 from trainmon.widgets.scale import Scale, fit_scale, tick_labels, x_ticks
+from trainmon.widgets.time_axis import fit_time, time_ticks
 
 _SHORT = {"learning rate": "lr"}
 _WIDE = 70
 """From this width on headings carry note and meta."""
+_SUFFIXES = {"watts": " W", "celsius": " °C", "mhz": " MHz"}
+"""Units that a heading says and a column does not."""
 
 
 def chart_value(key: str, value: float | None, unit: str = "") -> str:
     """The value of a chart's heading in the form of its unit, or of its metric where the unit is not known."""
+    if key == "link_gb_s":
+        return units.number(value) + " GB/s"
     if unit:
-        return units.format_value(unit, value)
+        return units.format_value(unit, value) + _SUFFIXES.get(unit, "")
     if key == "learning_rate" or key.endswith("_lr"):
         return units.learning_rate(value)
     if key == "loss" or key.endswith("loss"):
@@ -69,6 +74,25 @@ def chart_heading(chart: ChartView, width: int, *, focused: bool = False) -> Row
     return heading(width, title, fields, meta, focused=focused)
 
 
+def time_heading(chart: ChartView, width: int, *, focused: bool = False, loud: str = "") -> Row:
+    """Title, value, what it is of, and at the right the limit, what the note says last, or who is drawn beside it."""
+    fields: list[list[Text]] = []
+    note = [part.strip() for part in chart.note.split(",") if part.strip()]
+    of = chart.limit_word if chart.limit_word.startswith("of ") else ""
+    meta = "" if of else chart.limit_word
+    if not of and note and not meta:
+        of = note.pop(0)
+    if chart.value is not None:
+        field = [(chart_value(chart.key, chart.value, chart.unit), f"{loud}+bold" if loud else "strong")]
+        fields.append([*field, (" " + of, "muted")] if of else field)
+    if chart.stale_s is not None:
+        fields.append([(f"nothing new for {units.age(chart.stale_s)}", "muted")])
+    meta = meta or (note.pop(0) if note else "")
+    if not meta and chart.band and chart.others.x:
+        meta = f"faint: {chart.band}"
+    return heading(width, chart.title, fields, meta, focused=focused)
+
+
 def draw_chart(
     chart: ChartView,
     spans: Sequence[Span],
@@ -77,21 +101,27 @@ def draw_chart(
     *,
     scale: Scale | None = None,
     focused: bool = False,
+    loud: str = "",
 ) -> list[Row]:
     """Heading, plot, axis and labels in `height` rows.
 
     Args:
         scale: The axes to draw on; None fits them to the points alone.
         focused: Draws the heading of the focused panel.
+        loud: Severity that colours the value of a chart over time; empty for none.
     """
     if width < 1 or height < 1:
         return []
-    rows = [chart_heading(chart, width, focused=focused)]
+    timed = chart.axis == "time"
+    if timed:
+        rows = [time_heading(chart, width, focused=focused, loud=loud)]
+    else:
+        rows = [chart_heading(chart, width, focused=focused)]
     plot_rows = plot_height(height)
     if plot_rows < 1 or width < 16:
         return rows
     if scale is None or scale.rows != plot_rows:
-        scale = fit_scale(chart.points, plot_rows, reach=_reach(chart))
+        scale = fit_time(chart, plot_rows) if timed else fit_scale(chart.points, plot_rows, reach=_reach(chart))
     if scale is None:
         pen = Pen(width)
         word = "no finite value yet" if chart.non_finite_count else "drawn from the first value on"
@@ -107,8 +137,11 @@ def draw_chart(
         return rows
     pens = [Pen(width) for _ in range(plot_rows)]
     _axes(pens, scale, labels, left, columns)
+    _limit(pens, chart, scale, left, columns)
+    _others(pens, chart, scale, left, columns)
     _curve(pens, chart, scale, left, columns)
-    _cut_off(pens[0], chart, scale, left, columns)
+    if not timed:
+        _cut_off(pens[0], chart, scale, left, columns)
     newest = max(chart.points.x[-1], _reach(chart) or chart.points.x[-1])
     places = [place for place in (_place(span, scale, columns, newest) for span in spans) if place is not None]
     # Newest last; warnings under critical ones.
@@ -120,8 +153,15 @@ def draw_chart(
     if height >= plot_rows + 2:
         rows.append(_axis_row(chart, scale, places, width, left, columns))
     if height >= plot_rows + 3:
-        rows.append(_label_row(scale, width, left, columns))
+        rows.append(_label_row(chart, scale, width, left, columns))
     return rows
+
+
+def _x_ticks(chart: ChartView, scale: Scale, columns: int) -> list[tuple[float, str]]:
+    """(x, label) of the ticks under the axis."""
+    if chart.axis == "time":
+        return time_ticks(scale.x0, scale.x1, columns)
+    return [(x, units.count(x)) for x in x_ticks(scale.x0, scale.x1, columns)]
 
 
 def _reach(chart: ChartView) -> float | None:
@@ -142,6 +182,26 @@ def _axes(pens: list[Pen], scale: Scale, labels: list[str], left: int, columns: 
         if label is not None:
             pen.right(left - 1, label, "muted")
             pen.fill(left, left + columns, "┈", "faint")
+
+
+def _limit(pens: list[Pen], chart: ChartView, scale: Scale, left: int, columns: int) -> None:
+    """A line across the plot at the card's limit."""
+    if chart.limit is None or not math.isfinite(chart.limit) or not scale.floor <= chart.limit <= scale.top:
+        return
+    row = min(scale.rows - 1, max(0, int((scale.top - chart.limit) / scale.row)))
+    token = "critical" if chart.limit_severity == "critical" else "warning"
+    pens[row].fill(left, left + columns, "╌", token)
+
+
+def _others(pens: list[Pen], chart: ChartView, scale: Scale, left: int, columns: int) -> None:
+    """The mean of the others, faint, under the curve."""
+    if not chart.others.x:
+        return
+    canvas = draw_series(chart.others, scale, columns)
+    for at, dots in enumerate(canvas.own):
+        if dots:
+            pen, column = pens[at // columns], left + at % columns
+            pen.chars[column], pen.tokens[column] = chr(0x2800 + dots), "muted"
 
 
 def _curve(pens: list[Pen], chart: ChartView, scale: Scale, left: int, columns: int) -> None:
@@ -227,7 +287,7 @@ def _axis_row(
     pen = Pen(width)
     pen.put(left - 1, "└", "faint")
     pen.fill(left, left + columns, "─", "faint")
-    for x in x_ticks(scale.x0, scale.x1, columns):
+    for x, _ in _x_ticks(chart, scale, columns):
         pen.put(left + scale.column(x, columns), "┬", "faint")
     for first, last, severity in places:
         pen.fill(left + first, left + last + 1, "━", severity)
@@ -239,11 +299,10 @@ def _axis_row(
     return pen.row()
 
 
-def _label_row(scale: Scale, width: int, left: int, columns: int) -> Row:
+def _label_row(chart: ChartView, scale: Scale, width: int, left: int, columns: int) -> Row:
     pen = Pen(width)
     end, free = left + columns, 0
-    for x in x_ticks(scale.x0, scale.x1, columns):
-        text = units.count(x)
+    for x, text in _x_ticks(chart, scale, columns):
         at = left + scale.column(x, columns) - len(text) // 2
         at = min(max(at, left), end - len(text))
         if at >= free:
@@ -261,17 +320,18 @@ class Chart(Instrument, can_focus=True):
         self._chart = ChartView("", "")
         self._spans: Sequence[Span] = ()
         self._scale: Scale | None = None
+        self._loud = ""
 
     @property
     def current(self) -> ChartView:
         """What is drawn, for copying."""
         return self._chart
 
-    def show(self, chart: ChartView, spans: Sequence[Span] = ()) -> None:
-        """Shows a metric and the incidents on its axis."""
-        if chart.key != self._chart.key:
+    def show(self, chart: ChartView, spans: Sequence[Span] = (), loud: str = "") -> None:
+        """Shows a metric and the incidents on its axis; `loud` is the severity that colours a value over time."""
+        if chart.key != self._chart.key or chart.axis != self._chart.axis:
             self._scale = None
-        self._chart, self._spans = chart, spans
+        self._chart, self._spans, self._loud = chart, spans, loud
         self.redraw()
 
     def reset(self) -> None:
@@ -280,7 +340,10 @@ class Chart(Instrument, can_focus=True):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        self._scale = (
-            fit_scale(self._chart.points, plot_height(height), self._scale, _reach(self._chart)) or self._scale
-        )
-        return draw_chart(self._chart, self._spans, width, height, scale=self._scale, focused=self.has_focus)
+        chart, rows = self._chart, plot_height(height)
+        if chart.axis == "time":
+            found = fit_time(chart, rows, self._scale)
+        else:
+            found = fit_scale(chart.points, rows, self._scale, _reach(chart))
+        self._scale = found or self._scale
+        return draw_chart(chart, self._spans, width, height, scale=self._scale, focused=self.has_focus, loud=self._loud)
