@@ -53,3 +53,45 @@ class ManualClock:
     def jump(self, seconds: float) -> None:
         """Set the wall clock by `seconds` (either way); no time passes."""
         self._now += seconds
+
+
+class SteadyClock:
+    """A clock whose `now()` goes on evenly when the host's clock is set: what ages and silences are measured with.
+
+    Small corrections are followed; a step of more than `JUMP_S` either way (a clock that is set, a machine that slept)
+    is taken out, as if no time had passed. Safe to call from any thread.
+
+    Args:
+        clock: The clock that may jump.
+
+    Attributes:
+        shift: Seconds that the host's clock is ahead of `now()`.
+    """
+
+    JUMP_S = 1.0
+    _QUICK_S = 0.1
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.shift = 0.0
+        self._origin = 0.0
+        wall, mono = self._both()
+        self._origin = wall - mono
+
+    def _both(self) -> tuple[float, float]:
+        """Both clocks at one moment: a thread that was held up between the two looks saw no jump."""
+        for _ in range(8):
+            before, wall = self._clock.monotonic(), self._clock.now()
+            if self._clock.monotonic() - before < self._QUICK_S:
+                break
+        return wall, before
+
+    def now(self) -> float:
+        wall, mono = self._both()
+        ahead = wall - mono - self._origin
+        if abs(ahead - self.shift) > self.JUMP_S:
+            self.shift = ahead
+        return wall - self.shift
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()

@@ -24,6 +24,9 @@ from trainmon.model import Severity
 
 RunState = Literal["waiting", "starting", "running", "quiet", "stalled", "finished", "failed", "old"]
 
+PAST_STATES: tuple[RunState, ...] = ("stalled", "finished", "failed", "old")
+"""States of which is said how long ago the newest line came."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunView:
@@ -41,6 +44,8 @@ class RunView:
         line_rate: Lines a second over the last ten seconds.
         demo: True in `trainmon demo`.
         hint: A sentence about the whole (files look like different runs, ...); may be empty.
+        heard: When the newest line came, on the session's clock, of a run that is over and of which it came while we
+            looked: its age does not depend on what the clocks of the logs were set to.
     """
 
     name: str = ""
@@ -56,6 +61,7 @@ class RunView:
     demo: bool = False
     hint: str = ""
     started: float | None = None
+    heard: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

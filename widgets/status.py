@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainmon import units
-from trainmon.snapshot import RunView
+from trainmon.snapshot import PAST_STATES, RunView
 from trainmon.widgets.paint import Instrument, Pen, Row, Span, cut
 from trainmon.widgets.parts import bar, spans_width
 
@@ -19,8 +19,6 @@ STATE_GLYPHS: dict[str, tuple[str, str, str]] = {
 }
 """Glyph, its token and the token of the word, by run state."""
 
-_PAST = ("stalled", "finished", "failed", "old")
-
 
 def _state(run: RunView, now: float | None, *, zone: bool, note: bool) -> list[Span]:
     glyph, glyph_token, word_token = STATE_GLYPHS.get(run.state, STATE_GLYPHS["waiting"])
@@ -29,8 +27,8 @@ def _state(run: RunView, now: float | None, *, zone: bool, note: bool) -> list[S
     detail = time
     if note and run.note:
         detail = run.note
-    elif note and time and now is not None and run.newest is not None and run.state in _PAST:
-        detail = f"{units.age(max(0.0, now - run.newest))} ago, at {time}"
+    elif note and time and now is not None and run.newest is not None and run.state in PAST_STATES:
+        detail = f"{units.age(max(0.0, now - (run.heard or run.newest)))} ago, at {time}"
     elif run.state == "waiting" and now is not None and run.started is not None:
         detail = units.age(max(0.0, now - run.started))
     if detail:

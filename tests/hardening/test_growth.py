@@ -61,7 +61,7 @@ LINES: dict[str, Callable[[int], str]] = {
     "broken lines": lambda i: f'{{"step": {i}, "loss": ',
     "key=value": lambda i: f"step={i} loss=2.0 {word(i)}=3",
     "resumes": lambda i: metrics(i % 50),
-    "spikes and NaN": lambda i: '{"step": %d, "loss": %s}' % (i, ("2.0", "2.1", "2.0", "90.0", "NaN")[i % 5]),
+    "spikes and NaN": lambda i: f'{{"step": {i}, "loss": {("2.0", "2.1", "2.0", "90.0", "NaN")[i % 5]}}}',
     "steps far apart": lambda i: metrics(i * 10**9),
 }
 

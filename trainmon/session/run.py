@@ -29,6 +29,8 @@ from trainmon.session.wording import (
 )
 
 QUARANTINE = 200
+SET_BACK_S = 60.0
+"""A file's own time that goes back by more than this (seconds): its machine's clock was set."""
 _STEPPED = frozenset({"metrics", "eval", "summary"})
 
 
@@ -65,6 +67,9 @@ class RunState:
         self.scheduler = ""
         self.first_time: float | None = None
         self.newest_time: float | None = None
+        self.newest_heard: float | None = None
+        """When the line of that time came, if it came while we looked."""
+        self._newest_file = -1
         self.last_loss_at: float | None = None
         self.loss_heard: float | None = None
         self.loss_interval: float | None = None
@@ -184,8 +189,13 @@ class RunState:
             self._file_times[file.id] = time
             if self.first_time is None or time < self.first_time:
                 self.first_time = time
-            if self.newest_time is None or time > self.newest_time:
-                self.newest_time = time
+            if (
+                self.newest_time is None
+                or time > self.newest_time
+                or (live and file.id == self._newest_file and self.newest_time - time > SET_BACK_S)
+            ):
+                self.newest_time, self._newest_file = time, file.id
+                self.newest_heard = arrival if live else None
         if kind in _STEPPED or kind == "gpu" or kind == "host":
             self._numbers(record, file, name, declared, arrival, live)
         elif kind == "error":
@@ -318,8 +328,8 @@ class RunState:
         if "loss" in values:
             self.loss_heard = arrival if self.loss_heard is None else max(arrival, self.loss_heard)
             if self.last_loss_at is not None and when > self.last_loss_at:
-                gap = when - self.last_loss_at
-                self.loss_interval = gap if self.loss_interval is None else self.loss_interval * 0.8 + gap * 0.2
+                gap, usual = when - self.last_loss_at, self.loss_interval
+                self.loss_interval = gap if usual is None else usual * 0.8 + min(gap, 10 * usual + 10) * 0.2
             self.last_loss_at = when if self.last_loss_at is None else max(when, self.last_loss_at)
         rate = finite(values.get("learning_rate"))
         if rate is not None and self.warmup.take(x, rate):

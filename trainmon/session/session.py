@@ -16,12 +16,13 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from trainmon.catalogue import load
-from trainmon.clock import Clock, SystemClock
+from trainmon.clock import Clock, SteadyClock, SystemClock
 from trainmon.errors import SourceError
-from trainmon.model import SourceEvent, Telemetry
+from trainmon.model import Opened, SourceEvent, Telemetry
 from trainmon.samples import Sample
 from trainmon.session.engine import Engine
 from trainmon.session.inbox import LIMIT_BYTES, Inbox
@@ -93,7 +94,9 @@ class Session:
     ) -> None:
         self.specs = list(specs)
         self.settings = settings if settings is not None else Settings()
-        self.clock = clock if clock is not None else SystemClock()
+        self._host_clock = clock if clock is not None else SystemClock()
+        self.clock = SteadyClock(self._host_clock)
+        """The host's clock without its jumps, on which all times of arrival are."""
         self.fault: str | None = None
         """The newest internal fault with its traceback, for the crash report; None when there was none."""
         self.faults = 0
@@ -139,7 +142,7 @@ class Session:
         self._reader = Reader(
             self.specs,
             self._inbox.put,
-            clock=self.clock,
+            clock=self._host_clock,  # compared with the times of files
             exact=self._exact,
             poll_s=self.settings.poll_s,
             stdin=self._stdin,
@@ -346,6 +349,8 @@ class Session:
 
     def _handle(self, event: SourceEvent) -> None:
         try:
+            if isinstance(event, Opened) and event.joined and self.clock.shift:
+                event = replace(event, mtime=event.mtime - self.clock.shift)
             self._engine.handle(event)
         except Exception as fault:
             self._note_fault(fault)

@@ -15,6 +15,7 @@ from trainmon.session.roles import CAUSE, role_words
 from trainmon.session.run import RunState
 from trainmon.session.wording import age_words, coarse, run_name
 from trainmon.snapshot import (
+    PAST_STATES,
     Counts,
     ErrorView,
     LogLine,
@@ -227,6 +228,7 @@ def run_view(
         demo=demo,
         hint=hint,
         started=opened if state == "waiting" else run.first_time,
+        heard=run.newest_heard if state in PAST_STATES else None,
     )
 
 
