@@ -11,6 +11,7 @@ from textual.events import AppBlur, AppFocus
 from textual.timer import Timer
 
 from trainmon.clock import Clock, SystemClock
+from trainmon.machines import GpuRow
 from trainmon.snapshot import Snapshot
 from trainmon.tui.feed import Feed, Publisher
 from trainmon.tui.overview import Overview
@@ -35,6 +36,12 @@ class SessionLike(Publisher, Protocol):
     def unmute(self, id: str) -> object: ...
 
     def select_node(self, name: str | None) -> object: ...
+
+    def select_gpu(self, key: str | None) -> object: ...
+
+    def release_gpus(self) -> object: ...
+
+    def resume_gpus(self) -> object: ...
 
     def open_log(self, source_id: int) -> Any: ...
 
@@ -250,6 +257,12 @@ class TrainmonApp(App[int], inherit_bindings=False):
         from trainmon.tui.why import WhyPage
 
         self.push_screen(WhyPage(kind, key))
+
+    def open_gpu(self, row: GpuRow) -> None:
+        """One GPU in full."""
+        from trainmon.tui.gpu import GpuPage
+
+        self.push_screen(GpuPage(row))
 
     def open_list(self, what: str) -> None:
         """The sources, or the lines that could not be read."""

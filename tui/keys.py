@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-OVERVIEW, WHY, LOG, LIST, HELP = "overview", "why", "log", "list", "help"
-"""The pages: the dashboard, one alert or error, one raw file, sources or unreadable lines, and help."""
-EVERYWHERE = frozenset({OVERVIEW, WHY, LOG, LIST, HELP})
+OVERVIEW, WHY, LOG, LIST, HELP, GPU = "overview", "why", "log", "list", "help", "gpu"
+"""The pages: the dashboard, one alert or error, one raw file, sources or unreadable lines, help, and one GPU."""
+EVERYWHERE = frozenset({OVERVIEW, WHY, LOG, LIST, HELP, GPU})
 
 NEVER = frozenset(
     {
@@ -55,7 +55,8 @@ class Key:
 _OVERVIEW = frozenset({OVERVIEW})
 _LOG = frozenset({LOG})
 _SEARCHED = frozenset({OVERVIEW, LOG, HELP})
-_TOLD = frozenset({OVERVIEW, WHY, LOG})
+_TOLD = frozenset({OVERVIEW, WHY, LOG, GPU})
+_GPU = frozenset({GPU})
 
 GROUPS = ("everywhere", "move", "find", "go to", "alerts")
 """Sections of the help page, in its order."""
@@ -73,21 +74,21 @@ KEYS: tuple[Key, ...] = (
     Key(("colon",), ":", "palette", "", "every action by name", "everywhere", "command", rank=45),
     Key(("p",), "p", "pause", "pause", "hold the screen, not the reading", "everywhere", "pause", _TOLD, 36),
     Key(("y",), "y", "copy", "copy", "copy as text, also to a file", "everywhere", "copy",
-        frozenset({OVERVIEW, WHY, LOG, LIST}), 41),
+        frozenset({OVERVIEW, WHY, LOG, LIST, GPU}), 41),
     Key(("ctrl+l",), "^L", "redraw", "redraw", "draw everything anew", "everywhere"),
     Key(("f2",), "F2", "mouse", "mouse", "mouse on or off, also :mouse", "everywhere"),
     Key(("up", "k"), "↑ k", "up", "", "row up, down", "move"),
     Key(("down", "j"), "↓ j", "down", "", "", "move"),
-    Key(("left", "h"), "← h", "left", "", "sideways in long lines", "move", pages=_LOG),
-    Key(("right", "l"), "→ l", "right", "", "", "move", pages=_LOG),
+    Key(("left", "h"), "← h", "left", "", "sideways; l: a GPU's log", "move", pages=_LOG),
+    Key(("right", "l"), "→ l", "right", "", "", "move", pages=_LOG | _GPU, rank=28),
     Key(("pageup", "b"), "PgUp b", "page_up", "", "page up, down", "move"),
     Key(("pagedown", "space"), "PgDn space", "page_down", "", "", "move"),
     Key(("ctrl+u",), "^U", "half_up", "", "half a page up, down", "move"),
     Key(("ctrl+d",), "^D", "half_down", "", "", "move"),
     Key(("g", "home"), "g Home", "first", "", "first, last", "move"),
     Key(("G", "end"), "G End", "last", "", "", "move"),
-    Key(("left_square_bracket",), "[", "previous_one", "previous node", "previous, next: node, alert, file", "move",
-        pages=_TOLD),
+    Key(("left_square_bracket",), "[", "previous_one", "previous node", "back, on: node, GPU, alert, file",
+        "move", pages=_TOLD),
     Key(("right_square_bracket",), "]", "next_one", "next node", "", "move", pages=_TOLD),
     Key(("r",), "r", "pick", "pick a node", "pick a node or file by typing", "move", "node",
         frozenset({OVERVIEW, LOG}), 38),
@@ -111,6 +112,8 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("release GPUs", "release_gpus", "let NVML go, for GPU resets and MIG changes"),
+    ("resume GPUs", "resume_gpus", "read the GPUs again"),
     ("sources", "sources", "every source: what became of it"),
     ("quarantine", "quarantine", "lines that could not be read"),
 )

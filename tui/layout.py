@@ -23,6 +23,8 @@ SPARKS_FROM = 140
 CHART_MIN, CHART_FIRST, CHART_MAX, CHART_TALL = 5, 8, 15, 24
 TAIL_MAX = 5
 """Rows of the tail of the log, its heading included: more would cost bytes and say little."""
+WIDEST = 200
+"""From this many columns on there is a third chart, and a table of the network's links."""
 TALL = 50
 """From here on there is room for errors and events, and for more nodes."""
 COUNTED = ("loss", "lr", "metrics", "gpus", "nodes", "errors", "events")
@@ -64,6 +66,9 @@ class Facts:
         incident: There has been an alert: events have more to say than the tail of the log.
         quiet: Nothing has happened yet.
         sources: Rows of the list of sources, while there is nothing else.
+        host: Figures of the host that are known; with one node they stand where the nodes would.
+        links: Network links that are known (for 200 columns and more, and full screen).
+        everywhere: GPUs of all nodes that are listed full screen; 0 with one node.
     """
 
     gpus: int = 8
@@ -76,6 +81,14 @@ class Facts:
     charts: int = 2
     incident: bool = False
     quiet: bool = False
+    host: int = 0
+    links: int = 0
+    everywhere: int = 0
+
+    @property
+    def solo(self) -> bool:
+        """One node: a table of nodes says nothing that the status row does not, the host's figures do."""
+        return self.nodes < 2 and self.host > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +189,29 @@ def _zoomed(width: int, height: int, facts: Facts, zoom: str) -> Plan:
         upper = body - max(3, body // 3)
         places["errors"] = Rect(0, top, width, upper)
         places["events"] = Rect(0, top + upper + gap, width, body - upper - gap)
+    elif zoom == "gpus":
+        places |= _all_gpus(width, top, body, facts, gap)
     elif body > 0:
         places[zoom] = Rect(0, top, width, body)
     return Plan(places)
 
 
-def _columns(width: int, parts: int) -> Iterator[tuple[int, int]]:
+def _all_gpus(width: int, top: int, body: int, facts: Facts, gap: int) -> dict[str, Rect]:
+    """GPUs full screen, and below them their machine where there is room."""
+    wanted = (facts.everywhere or facts.gpus) + 3
+    host = 1 + facts.host if facts.host else 0
+    # What GPUs need goes before, but a long list of them leaves a third.
+    rows = max(min(host, body - wanted - gap), min(host, body // 3)) if body >= 12 else 0
+    if rows < 4 or width < SMALLEST:
+        return {"gpus": Rect(0, top, width, body)} if body > 0 else {}
+    places = {"gpus": Rect(0, top, width, body - rows - gap)}
+    names = ("host", "network") if facts.links and width >= 120 else ("host",)
+    for name, (x, w) in zip(names, side_by_side(width, len(names)), strict=True):
+        places[name] = Rect(x, top + body - rows, w, rows)
+    return places
+
+
+def side_by_side(width: int, parts: int) -> Iterator[tuple[int, int]]:
     """Left edge and width of `parts` panels side by side; each includes one column of margin left and right."""
     gap = 3 if width > 80 else 2
     inner = width - 2 - gap * (parts - 1)
@@ -201,13 +231,16 @@ class _Bands:
         self.band_name = "errors" if facts.errors else "events"
         self.bare = facts.gpus == 0
         self.heads = 1 if self.double and width < HEADS_FROM and not self.bare else 2
-        wanted = max(facts.gpus, facts.nodes, 2)
+        # Beside the GPUs: the nodes, or of one node its host, which has no row of column heads.
+        self.beside = "host" if facts.solo else "nodes"
+        self.listed = facts.host - 1 if facts.solo else facts.nodes
+        wanted = max(facts.gpus, self.listed, 2)
         self.sentence = 1 if self.bare else 0
         if self.bare:
-            self.rows, self.node_rows = 0, min(8, facts.nodes) if facts.nodes > 1 else 0
+            self.rows, self.node_rows = 0, min(8, self.listed) if self.listed > 1 else 0
         else:
             self.rows = min(8, wanted) if self.double else min(4, max(facts.gpus, 1))
-            self.node_rows = self.rows if self.double else min(4, max(facts.nodes, 1))
+            self.node_rows = self.rows if self.double else min(4, max(self.listed, 1))
         self.chart = 2 if not facts.charts else CHART_FIRST if self.double else CHART_MIN + 1
         self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width >= SPARKS_FROM else 1
         self.gaps = (3 + (self.metrics > 0) + (self.bare and self.node_rows > 0)) if height >= 30 else 0
@@ -276,7 +309,7 @@ class _Bands:
                 grow("chart", CHART_TALL, spare=12)
         if not facts.quiet or facts.errors:
             grow("band", 12 if facts.errors else 9 if facts.incident else 6)
-        wanted = max(facts.gpus, facts.nodes) - max(self.rows, self.node_rows)
+        wanted = max(facts.gpus, self.listed) - max(self.rows, self.node_rows)
         if self.double and tall and wanted > 0 and self.tables() > self.sentence:
             more = min(max(0, self.free() - 6), wanted, 8)
             self.rows += more if self.rows else 0
@@ -300,6 +333,18 @@ class _Bands:
             # A blank row, or the last record would read as one of the band's.
             self.band -= 1
 
+    def share_with_network(self, places: dict[str, Rect]) -> None:
+        """On a wide screen the links stand below the GPUs, in rows that these leave over."""
+        facts, gpus = self.facts, places.get("gpus")
+        if gpus is None or self.width < WIDEST or not facts.links:
+            return
+        own = self.heads + min(facts.gpus, gpus.height)
+        gap = 1 if self.gaps else 0
+        rows = min(gpus.height - own - gap, 2 + facts.links)
+        if rows >= 4:
+            places["gpus"] = gpus._replace(height=gpus.height - rows - gap)
+            places["network"] = Rect(gpus.x, gpus.y + gpus.height - rows, gpus.width, rows)
+
     def plan(self) -> Plan:
         self.cut()
         self.grow()
@@ -313,25 +358,26 @@ class _Bands:
                 return
             if gaps > 0:
                 y, gaps = y + 1, gaps - 1
-            for name, (x, w) in zip(names, _columns(self.width, len(names)), strict=True):
+            for name, (x, w) in zip(names, side_by_side(self.width, len(names)), strict=True):
                 places[name] = Rect(x, y, w, height)
             y += height
 
         facts = self.facts
         charts: tuple[str, ...] = ("loss", "lr") if self.double and facts.charts > 1 else ("loss",)
-        if self.width >= 200 and facts.third:
+        if self.width >= WIDEST and facts.third:
             charts += ("third",)
         across(charts, self.chart)
         across(("metrics",), self.metrics)
         nodes = self.heads + self.node_rows if self.node_rows else 0
         if self.bare:
-            across(("nodes",), nodes)
+            across((self.beside,), nodes)
             across(("gpus",), self.sentence)
         elif self.double:
-            across(("gpus", "nodes"), self.tables())
+            across(("gpus", self.beside), self.tables())
+            self.share_with_network(places)
         else:
             across(("gpus",), self.heads + self.rows if self.rows else 0)
-            across(("nodes",), nodes)
+            across((self.beside,), nodes)
         across((self.band_name,), self.band)
         across(("events",), self.second)
         across(("log",), self.tail)
@@ -342,6 +388,6 @@ class _Bands:
             spared.add("lr")
         if facts.metrics == 0:
             spared.add("metrics")
-        if self.bare and facts.nodes < 2:
+        if (self.bare and facts.nodes < 2) or "host" in places:
             spared.add("nodes")
         return Plan(places, tuple(n for n in COUNTED if n not in places and n not in spared))

@@ -20,6 +20,7 @@ from trainmon.widgets.error_list import ErrorList
 from trainmon.widgets.event_list import EventList
 from trainmon.widgets.facts import Facts as FactsBody
 from trainmon.widgets.gpu_table import GpuTable
+from trainmon.widgets.host_panel import HostTable, LinkTable
 from trainmon.widgets.last_record import LastRecord
 from trainmon.widgets.log_tail import LogTail
 from trainmon.widgets.metrics import MetricRow
@@ -51,6 +52,8 @@ class Overview(Panels):
         self.metrics = MetricRow(id="metrics")
         self.gpus = GpuTable(id="gpus")
         self.nodes = NodeTable(id="nodes")
+        self.host = HostTable(id="host")
+        self.network = LinkTable(id="network")
         self.errors = ErrorList(id="errors")
         self.events = EventList(id="events")
         self.tail = LogTail(id="log")
@@ -60,12 +63,14 @@ class Overview(Panels):
         self.words = TextBody(id="words")
         self._plan: tuple[tuple[int, int, Facts, str | None], Plan] | None = None
         self._found = ""
+        self.all_nodes = True
         self._count: Timer | None = None
         self._metrics_wait: Timer | None = None
         self._metrics_at = -METRICS_S
 
     def parts(self) -> Iterator[Widget]:
         yield from (self.status, self.strip, *self.charts.values(), self.metrics, self.gpus, self.nodes)
+        yield from (self.host, self.network)
         yield from (self.errors, self.events, self.tail, self.last, self.body, self.sources, self.words)
 
     # ------------------------------------------------------------ places
@@ -103,6 +108,8 @@ class Overview(Panels):
             labels |= {"acknowledge": "", "mute": ""}
         if self.zoom:
             labels |= {"zoom": "back"}
+        if self.zoom == "gpus":
+            labels |= {"open": "GPU", "gpus": "" if self.all_nodes else "all nodes"}
         if self.facts.nodes < 2 or not self.facts.gpus:
             labels |= {"pick": ""} | ({} if self.facts.gpus else {"gpus": ""})
         if self.facts.empty:
@@ -120,7 +127,10 @@ class Overview(Panels):
             labels |= {"next_panel": ""}
         if self.app.size.width < 60:
             labels |= {"search": "", "next_panel": ""}
-        return keys.footer(self.PAGE, **labels)
+        rows = keys.footer(self.PAGE, **labels)
+        if self.zoom == "gpus" and self.monitor.snapshot.gpus.everywhere:
+            rows.insert(3, ("[ ]", "node"))
+        return rows
 
     # ------------------------------------------------------------ what is shown
 
@@ -143,7 +153,10 @@ class Overview(Panels):
         if changed & {"metrics", "charts", "run"}:
             self.metrics_soon(snapshot)
         if changed & {"gpus", "run"}:
-            self.gpus.show(snapshot.gpus, stale)
+            self.show_gpus(snapshot)
+        if changed & {"host", "run"}:
+            self.host.show(snapshot.host)
+            self.network.show(snapshot.host)
         if changed & {"nodes", "run"}:
             self.nodes.show(snapshot.nodes, stale)
         if changed & {"events", "errors"}:
@@ -162,6 +175,18 @@ class Overview(Panels):
         if changed & {"gpus", "errors"}:
             self.words.show(lambda width: words_rows(snapshot, width))
 
+    def show_gpus(self, snapshot: Snapshot) -> None:
+        """One node's GPUs; full screen those of all nodes, unless one was chosen there."""
+        stale = snapshot.run.state in ("stalled", "failed", "old", "finished") and snapshot.gpus.window_s is None
+        self.gpus.show(snapshot.gpus, stale, everywhere=self.zoom == "gpus" and self.all_nodes)
+
+    def node_chosen(self) -> None:
+        if self.zoom == "gpus":
+            self.all_nodes = False
+            self.show_gpus(self.monitor.snapshot)
+            self.lay_out(self.monitor.snapshot)
+            self.show_footer()
+
     def lay_out(self, snapshot: Snapshot) -> None:
         """Look whether the run now needs other panels; only then anything moves."""
         empty = not snapshot.counts.lines and snapshot.run.state == "waiting"
@@ -176,6 +201,9 @@ class Overview(Panels):
             charts=sum(1 for chart in drawn(snapshot) if chart.points.x or chart.non_finite_count),
             incident=any(event.alert is not None for event in snapshot.events),
             quiet=not snapshot.events,
+            host=len(snapshot.host.figures),
+            links=len(snapshot.host.links),
+            everywhere=len(snapshot.gpus.everywhere) if self.all_nodes else 0,
         )
         if facts != self.facts:
             before = self.now_laid()
@@ -252,9 +280,12 @@ class Overview(Panels):
 
     def set_zoom(self, zoom: str | None) -> None:
         """Fill the body with one panel, or show all."""
-        if zoom == self.zoom:
+        if zoom == self.zoom and (zoom != "gpus" or self.all_nodes):
             return
         self.zoom = zoom
+        self.all_nodes = True
+        self.show_gpus(self.monitor.snapshot)
+        self.lay_out(self.monitor.snapshot)
         self.relaid()
         self.show_metrics(self.monitor.snapshot)
         target = {"charts": "loss"}.get(zoom or "", zoom)

@@ -253,6 +253,14 @@ class Page(Screen[None], inherit_bindings=False):
     def action_quarantine(self) -> None:
         self.monitor.open_list("quarantine")
 
+    def action_release_gpus(self) -> None:
+        self.monitor.session.release_gpus()
+        self.notice("NVML let go: GPU resets and MIG changes work now; :resume GPUs reads again")
+
+    def action_resume_gpus(self) -> None:
+        self.monitor.session.resume_gpus()
+        self.notice("reading the GPUs again")
+
     def move(self, rows: int) -> None:
         """Move the selection or the text by so many rows."""
 

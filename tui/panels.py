@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.widget import Widget
 
-from trainmon.snapshot import AlertView, ErrorView, NodeView
+from trainmon.snapshot import AlertView, ErrorView, GpuRow, NodeView
 from trainmon.tui.copying import text_of
 from trainmon.tui.layout import Facts, Plan, plan
 from trainmon.tui.page import Page
@@ -33,6 +33,9 @@ class Panels(Page):
     def now_laid(self) -> Plan:
         """The layout on screen."""
         raise NotImplementedError
+
+    def node_chosen(self) -> None:
+        """A node's GPUs were asked for."""
 
     def set_zoom(self, zoom: str | None) -> None:
         """Fill the body with one panel, or show all."""
@@ -125,6 +128,8 @@ class Panels(Page):
             self.monitor.open_why("error", chosen.code + "\0" + chosen.message)
         elif isinstance(chosen, NodeView):
             self.monitor.open_log(chosen.sources[0] if chosen.sources else None)
+        elif isinstance(chosen, GpuRow) and chosen.key:
+            self.monitor.open_gpu(chosen)
         elif self.focused is self.tail and snapshot.tail:
             self.monitor.open_log(snapshot.tail[-1].source)
         elif getattr(chosen, "alert", None):
@@ -157,7 +162,8 @@ class Panels(Page):
 
     def step_node(self, step: int) -> None:
         """Show the GPUs of the next or previous node."""
-        names = sorted(node.name for node in self.monitor.snapshot.nodes)
+        snapshot = self.monitor.snapshot
+        names = sorted({node.name for node in snapshot.nodes} | {row.node for row in snapshot.gpus.everywhere})
         if not names:
             self.notice("no node is known yet")
             return
@@ -165,6 +171,7 @@ class Panels(Page):
         at = names.index(subject) + step if subject in names else (0 if step > 0 else -1)
         name = names[at % len(names)]
         self.monitor.session.select_node(name)
+        self.node_chosen()
         self.notice(f"GPUs of {name}; 0 resets")
 
     def action_next_one(self) -> None:
@@ -185,6 +192,7 @@ class Panels(Page):
         def picked(_typed: str, index: int | None) -> None:
             if index is not None:
                 self.monitor.session.select_node(nodes[index].name)
+                self.node_chosen()
                 self.notice(f"GPUs of {nodes[index].name}; 0 resets")
 
         self.ask("node", "Enter picks · Esc", picked, title="nodes", choices=[(n.name, n.word) for n in nodes])

@@ -271,3 +271,19 @@ class Edges(Instrument):
         if right + 20 < width:
             pen.spans(width - 1 - right, self.right)
         return [pen.row()]
+
+
+class Drawn(Instrument):
+    """Whatever a function of width and height draws."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.make: Callable[[int, int], list[Row]] = lambda width, height: []
+
+    def show(self, make: Callable[[int, int], list[Row]]) -> None:
+        """Rows as a function of the size."""
+        self.make = make
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        return self.make(width, height)

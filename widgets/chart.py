@@ -77,7 +77,7 @@ def chart_heading(chart: ChartView, width: int, *, focused: bool = False) -> Row
 def time_heading(chart: ChartView, width: int, *, focused: bool = False, loud: str = "") -> Row:
     """Title, value, what it is of, and at the right the limit, what the note says last, or who is drawn beside it."""
     fields: list[list[Text]] = []
-    note = [part.strip() for part in chart.note.split(",") if part.strip()]
+    note = [part.strip() for part in chart.note.split(", ") if part.strip()]
     of = chart.limit_word if chart.limit_word.startswith("of ") else ""
     meta = "" if of else chart.limit_word
     if not of and note and not meta:

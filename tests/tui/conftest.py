@@ -74,6 +74,15 @@ class StillSession:
     def select_node(self, name: str | None) -> None:
         self.said.append(("node", name))
 
+    def select_gpu(self, key: str | None) -> None:
+        self.said.append(("gpu", key))
+
+    def release_gpus(self) -> None:
+        self.said.append(("release", None))
+
+    def resume_gpus(self) -> None:
+        self.said.append(("resume", None))
+
     def open_log(self, source: int) -> Any:
         from trainmon.errors import SourceError
         from trainmon.sources.rawfile import RawLog

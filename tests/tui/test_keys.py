@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from trainmon.tui import keys
 from trainmon.tui.app import TrainmonApp
+from trainmon.tui.gpu import GpuPage
 from trainmon.tui.help import HelpPage, help_rows, sections
 from trainmon.tui.lists import ListPage
 from trainmon.tui.log import LogPage
@@ -17,7 +18,7 @@ from trainmon.tui.overview import Overview
 from trainmon.tui.why import WhyPage
 from trainmon.widgets.cells import plain
 
-PAGES = (Overview, WhyPage, LogPage, ListPage, HelpPage)
+PAGES = (Overview, WhyPage, LogPage, ListPage, HelpPage, GpuPage)
 
 
 def bound(cls: type) -> set[str]:
@@ -56,7 +57,8 @@ def test_a_key_means_one_thing():
 def test_help_lists_each_key_once():
     shown = [entry[0] for title, entries in sections() if title != "signs" for entry in entries]
     printed = " ".join(shown).split()
-    wanted = [word for row in keys.KEYS for word in row.shown.split()] + [name for name, _, _ in keys.COMMANDS]
+    wanted = [word for row in keys.KEYS for word in row.shown.split()]
+    wanted += [word for name, _, _ in keys.COMMANDS for word in name.split()]
     assert sorted(printed) == sorted(wanted)
     assert {row.group for row in keys.KEYS} == set(keys.GROUPS)
 
