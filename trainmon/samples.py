@@ -10,7 +10,7 @@ Metrics that cannot be had are absent from `values`; `missing` says why, in word
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -326,74 +326,74 @@ def _plain(thing: Any) -> dict[str, Any]:
     return out
 
 
-def from_object(found: Mapping[str, Any]) -> Sample | None:
+def from_object(found: Mapping[str, Any], origin: Origin | None = None) -> Sample | None:
     """The sample of a JSON object; None when it is none or its parts are of the wrong kinds.
 
     Unknown keys are passed over, so that newer agents can be read.
+
+    Args:
+        found: As a JSON decoder gives it.
+        origin: Where it comes from, whatever the object says of that.
     """
     form = found.get(KEY)
-    if not isinstance(form, str):
-        return None
-    kind = _KINDS.get(form.partition("/")[0])
+    kind = _KINDS.get(form.partition("/")[0]) if isinstance(form, str) else None
     if kind is None:
         return None
     try:
-        made = _made(kind, found)
+        return _made(kind, found, origin)  # type: ignore[no-any-return]
     except (TypeError, ValueError):
         return None
-    return made  # type: ignore[no-any-return]
 
 
-def _made(kind: type[Any], found: Mapping[str, Any]) -> Any:
-    if not isinstance(found, Mapping):
+def _made(kind: type[Any], found: Any, origin: Origin | None = None) -> Any:
+    if not isinstance(found, dict):
         raise TypeError("not an object")
+    rules = _RULES[kind]
     given: dict[str, Any] = {}
-    for one in fields(kind):
-        if one.name not in found:
+    for name, value in found.items():
+        rule = rules.get(name)
+        if rule is None:
             continue
-        value = found[one.name]
-        part = _PARTS.get(one.name)
-        if part is not None and value is not None:
-            value = tuple(_made(part, item) for item in _list(value))
-        elif one.name == "throttle" and value is not None:
-            value = tuple(str(item) for item in _list(value))
-        elif one.name == "values":
-            value = {str(name): float(v) for name, v in _items(value) if _number(v)}
-        elif one.name in ("missing", "facts"):
-            value = {str(name): str(v) for name, v in _items(value)}
-        else:
-            _check(str(one.type), value)
-        given[one.name] = value
+        types, read = rule
+        if type(value) not in types:
+            raise TypeError(f"{name} cannot be of {type(value)}")
+        given[name] = value if read is None or value is None else read(value)
+    if origin is not None:
+        given["origin"] = origin
     return kind(**given)
 
 
-def _check(wanted: str, value: object) -> None:
-    """The declared kinds are few: text, numbers, truth, and None where it is allowed."""
-    if value is None:
-        fits = "None" in wanted
-    elif wanted.startswith("bool"):
-        fits = isinstance(value, bool)
-    elif wanted.startswith("int"):
-        fits = isinstance(value, int) and not isinstance(value, bool)
-    elif wanted.startswith("float"):
-        fits = _number(value)
-    else:
-        fits = isinstance(value, str)
-    if not fits:
-        raise TypeError(f"{value!r} is no {wanted}")
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError("not a list")
+def _finite(value: float) -> float:
+    if not -_MOST <= value <= _MOST:
+        raise ValueError("no number that a machine can have")
     return value
 
 
-def _items(value: object) -> list[tuple[Any, Any]]:
-    if not isinstance(value, Mapping):
-        raise TypeError("not an object")
-    return list(value.items())
+def _numbers(value: dict[Any, Any]) -> dict[str, float]:
+    return {name: float(v) for name, v in value.items() if type(v) in (float, int) and -_MOST <= v <= _MOST}
+
+
+def _rule(name: str, wanted: str) -> tuple[tuple[type[Any], ...], Callable[[Any], Any] | None]:
+    """Which JSON types a field may have, and what is made of them: looked at once, not for each line."""
+    nothing: tuple[type[Any], ...] = (type(None),) if "None" in wanted else ()
+    part = _PARTS.get(name)
+    if part is not None:
+        return (list, *nothing), lambda value: tuple([_made(part, item) for item in value])
+    if name == "throttle":
+        return (list, *nothing), lambda value: tuple([str(item) for item in value])
+    if name == "values":
+        return (dict,), _numbers
+    if name in ("missing", "facts"):
+        return (dict,), lambda value: {key: str(v) for key, v in value.items()}
+    if wanted.startswith("bool"):
+        return (bool, *nothing), None
+    if wanted.startswith(("int", "float")):
+        return (int, *nothing) if wanted[0] == "i" else (float, int, *nothing), _finite
+    return (str, *nothing), None
+
+
+_MOST = 1e18
+_RULES = {
+    kind: {one.name: _rule(one.name, str(one.type)) for one in fields(kind)}
+    for kind in (*_KINDS.values(), *_PARTS.values())
+}

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainmon.model import Record, RecordKind
 from trainmon.parsing import detect, hf, times
+from trainmon.parsing.agent import HEAD as AGENT
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import decode, safe, strip_codes
 from trainmon.parsing.formats import Format, builtin
@@ -21,6 +22,7 @@ from trainmon.parsing.plan import Plan, fill
 from trainmon.parsing.prefix import Prefix, peel, place_of
 from trainmon.parsing.splitter import LIMIT
 from trainmon.parsing.tracebacks import HEADS, Block, Stream, Tracebacks, last_line
+from trainmon.samples import KEY
 
 _MAX_HELD = 12
 _TEE = re.compile(rb"(?=\[default\d+\]:)")
@@ -159,6 +161,8 @@ class LineReader:
     def _object(self, data: bytes) -> None:
         """A line that begins with a brace."""
         found = self._json.decode(data)
+        if (KEY in found if found is not None else data.startswith(AGENT)) and self._agent(data, found, Prefix()):
+            return
         if found is None:
             text = decode(data[:_MAX_TEXT])
             if data[1:2] == b"'":
@@ -173,16 +177,8 @@ class LineReader:
         if "log" in found and "stream" in found and isinstance(found["log"], str):
             self._docker(found)
             return
-        record = Record(
-            "log",
-            self.source,
-            self.lines + 1 if self._numbered else 0,
-            self._line_start,
-            None,
-            self.node,
-            self.rank,
-            self.local_rank,
-        )
+        line = self.lines + 1 if self._numbered else 0
+        record = Record("log", self.source, line, self._line_start, None, self.node, self.rank, self.local_rank)
         if self._labels:
             record.labels.update(self._labels)
         if self._json.read(record, found):
@@ -192,6 +188,10 @@ class LineReader:
                 self._emit(record)
                 return
         self._json_log(record)
+
+    def _agent(self, data: bytes, found: dict[str, Any] | None, prefix: Prefix) -> bool:
+        """True when it was an agent's line; see `MachineReader`."""
+        return False
 
     def _docker(self, found: dict[str, Any]) -> None:
         """Docker's json-file driver: the line stands inside."""

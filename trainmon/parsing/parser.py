@@ -9,7 +9,7 @@ from trainmon.model import Level, Record
 from trainmon.parsing import detect
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import shown, strip_codes
-from trainmon.parsing.lines import LineReader
+from trainmon.parsing.machine import MachineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT, Splitter
 
@@ -20,7 +20,7 @@ OURS = "a fault of trainmon"
 """Reason of a quarantined line that nothing is wrong with."""
 
 
-class FileParser(LineReader):
+class FileParser(MachineReader):
     """Parses one file (or stream) as it grows.
 
     Args:
