@@ -164,7 +164,8 @@ class Worker:
                 if self._only is not None:
                     self.out.end("seen")
                 interval = max(self.marker.wishes().interval_s, FLOOR_S) if self.devices else RARE_S
-                due = max(due + interval, time.monotonic() + 0.05)
+                now = time.monotonic()
+                due = min(max(due + interval, now + 0.05), now + interval)
                 self._sleep_until(due, interval)
         except DriverGone as gone:
             return gone.code
