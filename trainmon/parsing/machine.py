@@ -9,13 +9,13 @@ from typing import Any
 from trainmon.model import Record
 from trainmon.parsing import agent
 from trainmon.parsing.clean import decode
-from trainmon.parsing.lines import LineReader
 from trainmon.parsing.prefix import Prefix, peel
+from trainmon.parsing.tool_lines import ToolReader
 
 _raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
-class MachineReader(LineReader):
+class MachineReader(ToolReader):
     """A reader of lines that also knows what agents write, wherever in a line it stands."""
 
     def _segment(self, data: bytes) -> None:

@@ -87,7 +87,9 @@ class FileParser(MachineReader):
         self._out = []
         rest = self._splitter.take()
         if rest:
+            self._loose = True
             self._segment(strip_codes(rest))
+            self._loose = False
             self.lines += 1
             self._line_start = self._expected
         self._out += self.settle()
@@ -100,7 +102,12 @@ class FileParser(MachineReader):
 
         For a source that fell silent: a caller that follows it live may ask after a second without bytes.
         """
-        return self._finish_held(self._bars.release())
+        out = self._finish_held(self._bars.release())
+        if self._blocks.open:
+            before, self._out = self._out, []
+            self._unheld()
+            out, self._out = out + self._out, before
+        return out
 
     def restart(self, generation: int) -> list[Record]:
         """A new generation of the file begins at offset 0.
@@ -201,10 +208,13 @@ class FileParser(MachineReader):
                         self._consider(line, clean)
                 except Exception as error:  # a fault of ours costs one line, never the rest of the file
                     self._quarantine(shown(line), f"{OURS} ({type(error).__name__})", Prefix())
+            elif self._blocks.open and i < last:
+                self._blank()
             if i < last:
                 at += len(raw_lines[i]) + 1
                 self._line_start = at
                 self.lines += 1
+        self._passed(clean)
 
     def _might(self, data: bytes) -> bool:
         return self._classify is not None and self._classify.might_match(data)
@@ -218,8 +228,11 @@ class FileParser(MachineReader):
             self._object(line)
             return
         literals = self._literals
-        if literals is None:
+        if literals is None:  # asked once for the piece
             literals = self._literals = [literal for literal in detect.LITERALS if literal in piece]
+            self._tools = self._blocks.here(piece)
+        if (self._tools or self._blocks.open) and self._machine(line, piece):
+            return
         for literal in literals:
             if literal in line:
                 self._segment(line)

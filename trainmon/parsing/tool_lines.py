@@ -1,0 +1,104 @@
+"""What tools such as nvidia-smi and iostat print into a log, as records like those that instruments make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainmon.model import record_of
+from trainmon.parsing.blocks import Blocks
+from trainmon.parsing.cells import MAX_LINE, PAST, Reading, Scene
+from trainmon.parsing.clean import decode
+from trainmon.parsing.lines import LineReader
+
+
+class ToolReader(LineReader):
+    """A reader of lines that also knows the output of tools."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._blocks = Blocks()
+        self._past = b""
+        self._looked = 0
+        self._tools = False
+        self._loose = False
+
+    def _segment(self, data: bytes) -> None:
+        if self._loose and (self._blocks.open or self._blocks.here(data)) and self._tool(data, self._past):
+            return
+        super()._segment(data)
+
+    def _docker(self, found: dict[str, Any]) -> None:
+        """Lines inside of lines were not looked at yet."""
+        if self._blocks.open and not found["log"].strip():
+            self._blank()
+        self._loose = True
+        try:
+            super()._docker(found)
+        finally:
+            self._loose = False
+
+    def _passed(self, clean: bytes) -> None:
+        """Remember the end of a piece: a tool's own time may stand before its first line."""
+        self._past = clean[-PAST:] if len(clean) >= PAST else (self._past + clean)[-PAST:]
+        self._looked = 0
+
+    def _machine(self, line: bytes, piece: bytes) -> bool:
+        """True when a line of a piece with some tool's output belongs to that."""
+        blocks = self._blocks
+        begins = self._tools and blocks.here(line)
+        if not (begins or (blocks.open and blocks.might(line))):
+            return False
+        past = b""
+        if begins:
+            at = piece.find(line, self._looked)
+            self._looked = at + len(line)
+            past = (self._past + piece[:at])[-PAST:] if at < PAST else piece[at - PAST : at]
+        return self._tool(line, past)
+
+    def _tool(self, data: bytes, past: bytes) -> bool:
+        """True when the line is the output of some tool that measures machines.
+
+        Args:
+            past: The bytes before it.
+        """
+        if len(data) > 4 * MAX_LINE:
+            return False
+        latest = self._time if self._time is not None else self.mtime
+        line = self.lines + 1 if self._numbered else 0
+        scene = Scene(line, self._line_start, self.node or "", latest or 0.0, self.mtime, self._outer_time, past)
+        readings = self._blocks.line(decode(data), scene)
+        for reading in readings or ():
+            self._reading(reading)
+        return readings is not None
+
+    def _blank(self) -> None:
+        """An empty line."""
+        for reading in self._blocks.blank():
+            self._reading(reading)
+
+    def _unheld(self) -> None:
+        """Nothing more comes for now."""
+        for reading in self._blocks.close():
+            self._reading(reading)
+
+    def _reading(self, reading: Reading) -> None:
+        record = record_of(reading.sample, self.source, reading.line, reading.offset)
+        record.format = reading.format
+        record.rank, record.local_rank = reading.prefix.rank, reading.prefix.local_rank
+        if record.rank is None:
+            record.rank = record.local_rank
+        if record.rank is None:
+            record.rank, record.local_rank = self.rank, self.local_rank
+        if self._labels:
+            record.labels.update(self._labels)
+        if reading.note:
+            record.extra[reading.note] = 1
+        before = self._time
+        if not reading.dated:
+            record.extra["time_guess"] = True
+            record.time = record.time or None
+        self._emit(record)
+        if not reading.dated:
+            self._time = before
+        if self.format is None:
+            self.format = reading.format
