@@ -10,12 +10,18 @@ from typing import Any
 import msgspec
 
 from trainmon.model import Record, Value
+from trainmon.samples import Sample, to_object
 
 _encode = msgspec.json.Encoder().encode
 _OBEYED = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 """What JSON allows as it is and a terminal obeys all the same: DEL, C1, marks of direction."""
 _HEAD = ("node", "rank", "local_rank", "gpu")
 _TAIL = ("code", "priority", "message", "reason")
+_PARTS = (
+    "processes", "events", "disks", "volumes", "links", "missing", "facts", "sentence", "since", "parent", "profile",
+    "driver", "gpus", "scope", "origin",
+)  # fmt: skip
+"""What a sample holds beside the numbers that its record has."""
 
 
 def to_json(record: Record) -> bytes:
@@ -38,17 +44,30 @@ def to_json(record: Record) -> bytes:
         value = getattr(record, name)
         if value is not None:
             out[name] = value
-    if record.extra:
-        out["extra"] = {name: plain(value) for name, value in record.extra.items()}
+    extra: dict[str, Any] = {name: plain(value) for name, value in record.extra.items()}
+    if record.sample is not None:
+        extra.update(_parts(record.sample))
+    if extra:
+        out["extra"] = extra
     try:
         line = _encode(out)
     except UnicodeEncodeError:  # bytes in a file's name that are no UTF-8
-        line = _encode({name: _utf8(value) if isinstance(value, str) else value for name, value in out.items()})
+        line = _encode(_utf8(out))
     return line if line.isascii() and b"\x7f" not in line else _OBEYED.sub(_escaped, line)
 
 
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _parts(sample: Sample) -> dict[str, Any]:
+    """Lists and words of a sample, as the agents' files have them."""
+    found = to_object(sample)
+    return {name: found[name] for name in _PARTS if name in found}
+
+
+def _utf8(thing: Any) -> Any:
+    if isinstance(thing, str):
+        return thing.encode("utf-8", "replace").decode()
+    if isinstance(thing, dict):
+        return {_utf8(name): _utf8(value) for name, value in thing.items()}
+    return [_utf8(value) for value in thing] if isinstance(thing, list) else thing
 
 
 def _escaped(match: re.Match[bytes]) -> bytes:
