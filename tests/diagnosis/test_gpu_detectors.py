@@ -586,3 +586,38 @@ def test_each_rule_can_be_switched_off(new_bench: NewBench) -> None:
     run.play(120, bad)
     run.play(120, spinning, steps=None)
     assert run.found == []
+
+
+def test_gpus_that_never_come_again_make_room_everywhere(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainmon.diagnosis.fleet.MOST_GPUS", 16)
+    run = new_bench(gpus=1)
+    for turn in range(200):
+        run.wait(1.0)
+        run.step(turn + 1, "worker-2")
+        sample = run.board(0, rare=True, gpu_utilization=1.0, throttle=("thermal (software)",))
+        object.__setattr__(sample, "uuid", f"GPU-{turn}")
+        run.sample(sample)
+    fleet = run.watch.pulse.fleet
+    assert sum(1 for _ in fleet) == 16 and len(fleet.of("worker-2")) == 16 and fleet.dropped == []
+    for detector in (*run.watch._watches, run.watch._memory._boards):
+        for name, book in vars(detector).items():
+            if isinstance(book, (dict, set)):
+                assert len(book) <= 16 * 8, (type(detector).__name__, name)
+
+
+def test_a_machine_that_is_recognised_as_a_node_goes_on_under_its_name(new_bench: NewBench) -> None:
+    run = new_bench(gpus=1, node="box")
+    run.play(30, lambda t, gpu: {"state": "lost"} if t >= 10 else {}, steps=None)
+    assert run.found[-1].who == "box gpu0"
+    for _ in range(5):
+        run.wait(1.0)
+        run.sample(run.board(0, "box", state="lost"), node="train")
+    assert [i.end is not None for i in run.found if i.node == "box"][-1]
+    assert run.found[-1].who == "train gpu0" and run.found[-1].end is None
+
+
+def test_a_collapse_without_any_log_is_told_of_too(new_bench: NewBench) -> None:
+    run = new_bench()
+    run.play(60, collapse, steps=None)
+    assert {i.key for i in run.found} == {"gpu_underutil:worker-2"}
+    assert run.found[-1].end is not None and run.state == "waiting"

@@ -202,6 +202,9 @@ class Detectors:
         if live and record.kind == "gpu" and (told := pulse.nodes.get(node)) is not None:
             told.util, told.util_at = pulse.fleet.util(node), at
         out: list[Incident] = []
+        for key in pulse.fleet.dropped:
+            out.extend(self._leave(key, gone=True))
+        pulse.fleet.dropped.clear()
         if pulse.fleet.host is not None:
             pulse.fleet.host.elsewhere = away
         for detector in self._instruments[record.kind] if not away else (self._storage,):
@@ -219,14 +222,19 @@ class Detectors:
             return False
         return sum(n.steps > 0 for n in self.pulse.nodes.values()) > 1
 
-    def _leave(self, key: str) -> list[Incident]:
-        """A GPU (by UUID) or a machine is none of the run's: no alarm of it, and no comparison with it."""
+    def _leave(self, key: str, *, gone: bool = False) -> list[Incident]:
+        """A GPU (by UUID) or a machine is none of the run's: no alarm of it, and no comparison with it.
+
+        Args:
+            gone: The fleet has let go of it already, or knows it anew.
+        """
         pulse = self.pulse
-        if not pulse.fleet.known(key) and key not in pulse.fleet.hosts:
+        if not gone and not pulse.fleet.known(key) and key not in pulse.fleet.hosts:
             return []
         out = [incident for watch in self._watches for incident in watch.leave(key)]
         out.extend(self._memory.leave(key))
-        pulse.fleet.forget(key)
+        if not gone:
+            pulse.fleet.forget(key)
         return out
 
     def _count(self, kind: str | None) -> None:

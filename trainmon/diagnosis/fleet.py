@@ -27,6 +27,8 @@ class Fleet:
         self._of: dict[str, dict[str, Gpu]] = {}
         self._in: dict[str, dict[str, Gpu]] = {}
         self.hosts: dict[str, Host] = {}
+        self.dropped: list[str] = []
+        """GPUs that had to make room; what detectors remember of them is to go, too."""
         self.gpu: Gpu | None = None
         """The one that the last sample was about."""
         self.host: Host | None = None
@@ -67,6 +69,7 @@ class Fleet:
         gpu = self._gpus.get(key)
         if gpu is not None and gpu.node != node:
             self.forget(key)  # its machine was recognised as a node of the run
+            self.dropped.append(key)
             gpu = None
         if gpu is None:
             if not sample.uuid and any(
@@ -74,7 +77,9 @@ class Fleet:
             ):
                 return None  # text in a log about a GPU whose own instruments speak
             if len(self._gpus) >= MOST_GPUS:
-                self.forget(min(self._gpus.values(), key=lambda g: g.heard).key)
+                oldest = min(self._gpus.values(), key=lambda g: g.heard).key
+                self.forget(oldest)
+                self.dropped.append(oldest)
             gpu = self._gpus[key] = Gpu(node, sample)
             self._of.setdefault(node, {})[key] = gpu
             self._in.setdefault(gpu.machine, {})[key] = gpu

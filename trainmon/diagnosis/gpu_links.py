@@ -137,8 +137,8 @@ class GpuLinks(Watch):
         if gen is None or width is None or "unified" in gpu.facts.get("memory", ""):
             return []
         key = f"gpu_fault:{gpu.node}:{gpu.label}:pcie"
-        loaded = [r for r in gpu.readings if gpu.time - r[0] <= LOAD_S]
-        if not loaded or any(not r[1] >= BUSY_PERCENT for r in loaded):
+        loaded = [gpu.readings.util[i] for i in gpu.readings.since(gpu.time - LOAD_S)]
+        if not loaded or any(not util >= BUSY_PERCENT for util in loaded):
             return []
         before = self._size.get(gpu.key, (0.0, 0.0))
         most = self._size[gpu.key] = (max(gen, before[0]), max(width, before[1]))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from array import array
+from bisect import bisect_right
+
 from trainmon.diagnosis.level import BACK_S
-from trainmon.samples import DiskSample, GpuProcess, GpuSample, HostSample, LinkSample, VolumeSample
+from trainmon.samples import HOST_METRICS, DiskSample, GpuProcess, GpuSample, HostSample, LinkSample, VolumeSample
 from trainmon.series.robust import median
 
 FRESH_S = 15.0
@@ -18,6 +22,16 @@ HEAT = frozenset(("thermal (software)", "thermal (hardware)"))
 BRAKE = "power brake"
 SLOW = HEAT | {BRAKE, "hardware slowdown"}
 """Reasons for a low clock that are no one's wish; the power cap and idleness are normal."""
+_KEPT = frozenset(
+    (
+        "gpu_utilization", "memory_utilization", "gpu_temperature_c", "slowdown_temperature_c", "gpu_power_w",
+        "power_limit_w", "power_limit_default_w", "sm_clock_mhz", "sm_clock_max_mhz", "gpu_memory_mb",
+        "gpu_memory_total_mb", "memory_free_mb", "pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max",
+        "pcie_replays", "nvlinks_up", "nvlinks", "nvlink_errors", "ecc_uncorrected", "ecc_uncorrected_total",
+        "remap_pending", "remap_failed", "retired_pending", "fabric_ok", "recovery_action",
+    )
+)  # fmt: skip
+"""Metrics that a rule asks for."""
 _USUAL_EVERY_S = 5.0
 _USUAL = 60
 
@@ -28,7 +42,7 @@ class Usual:
     __slots__ = ("_at", "_known", "values")
 
     def __init__(self) -> None:
-        self.values: list[float] = []
+        self.values = array("d")
         self._at = float("-inf")
         self._known: float | None = None
 
@@ -55,13 +69,41 @@ class Usual:
         return self._known
 
 
+class Readings:
+    """The last readings of a GPU: when, % busy, MHz (NaN: not read), and whether it was slowed against its wish."""
+
+    __slots__ = ("clock", "slow", "time", "util")
+
+    def __init__(self) -> None:
+        self.time, self.util, self.clock = array("d"), array("d"), array("d")
+        self.slow = bytearray()
+
+    def add(self, time: float, util: float | None, clock: float | None, slow: bool) -> None:
+        """Take a reading; of more than 80 the oldest go."""
+        self.time.append(time)
+        self.util.append(math.nan if util is None else util)
+        self.clock.append(math.nan if clock is None else clock)
+        self.slow.append(slow)
+        if len(self.time) > 2 * RING:
+            for column in (self.time, self.util, self.clock, self.slow):
+                del column[:RING]
+
+    def clear(self) -> None:
+        """What was timed does not go on."""
+        for column in (self.time, self.util, self.clock, self.slow):
+            del column[:]
+
+    def since(self, moment: float) -> range:
+        """Places of the readings after a moment."""
+        return range(bisect_right(self.time, moment), len(self.time))
+
+
 class Gpu:
     """One GPU or MIG instance of the run.
 
     Attributes:
         values, times: Newest value of each metric, and when it was read.
-        readings: (time, utilisation, watts, MHz, whether it was slowed against its wish) of the last ones; NaN: not
-            known.
+        readings: The last ones, a minute or so.
         busy_s: Seconds of work seen in the life of its present processes.
         began: When its present processes were first seen to begin; None: they were there before we looked.
         busy_power: What it draws while it works; kept by `spin.py`, which tells work from waiting.
@@ -100,7 +142,7 @@ class Gpu:
         self.rank: int | None = None
         self.began: float | None = None
         self.busy_s = 0.0
-        self.readings: list[tuple[float, float, float, float, bool]] = []
+        self.readings = Readings()
         self.busy_clock = Usual()
         self.busy_power = Usual()
         self.usual_util = Usual()
@@ -157,8 +199,9 @@ class Gpu:
             self.state, self.state_since = sample.state, sample.since if sample.since is not None else time
         self.sentence = sample.sentence
         for metric, value in sample.values.items():
-            self.values[metric] = value
-            self.times[metric] = time
+            if metric in _KEPT:
+                self.values[metric] = value
+                self.times[metric] = time
         for metric, why in sample.missing.items():
             if why:
                 self.values.pop(metric, None)
@@ -171,7 +214,7 @@ class Gpu:
         values = sample.values
         util, clock = values.get("gpu_utilization"), values.get("sm_clock_mhz")
         if util is not None or clock is not None:
-            self._reading(util, values.get("gpu_power_w"), clock, sample.throttle is not None, since)
+            self._reading(util, clock, sample.throttle is not None, since)
         return True
 
     def _take_processes(self, sample: GpuSample) -> None:
@@ -186,19 +229,9 @@ class Gpu:
         self.processes = sample.processes
         self.rank = next((p.rank for p in sample.processes if p.rank is not None), self.rank)
 
-    def _reading(self, util: float | None, power: float | None, clock: float | None, told: bool, since: float) -> None:
-        nan = float("nan")
+    def _reading(self, util: float | None, clock: float | None, told: bool, since: float) -> None:
         slow = told and any(reason in SLOW for reason in self.throttle)
-        reading = (
-            self.time,
-            nan if util is None else util,
-            nan if power is None else power,
-            nan if clock is None else clock,
-            slow,
-        )
-        self.readings.append(reading)
-        if len(self.readings) > 2 * RING:
-            del self.readings[:RING]
+        self.readings.add(self.time, util, clock, slow)
         if util is not None and util >= BUSY_PERCENT:
             self.busy_s += since
             self.usual_util.take(util, self.time)
@@ -249,7 +282,8 @@ class Host:
         self.time = sample.time
         self.scope = sample.scope
         for metric, value in sample.values.items():
-            self.values[metric] = value
-            self.times[metric] = sample.time
+            if metric in HOST_METRICS:
+                self.values[metric] = value
+                self.times[metric] = sample.time
         self.disks, self.volumes, self.links = sample.disks, sample.volumes, sample.links
         return True

@@ -184,17 +184,15 @@ def _kind(gpu: Gpu) -> tuple[str, str, tuple[str, ...]]:
 
 def _held(gpu: Gpu) -> float:
     """Seconds of the last 30 in which it was slowed; between two readings what the later one says, 10 s at most."""
-    held, before = 0.0, None
-    start = gpu.time - WINDOW_S
-    for time, _, _, _, slow in gpu.readings:
-        if before is not None and slow and time > start:
-            held += min(time - max(before, start), 10.0)
-        before = time
+    held, start, readings = 0.0, gpu.time - WINDOW_S, gpu.readings
+    for i in readings.since(start):
+        if i and readings.slow[i]:
+            held += min(readings.time[i] - max(readings.time[i - 1], start), 10.0)
     return held
 
 
 def _clock(gpu: Gpu) -> float | None:
     """Mean SM clock of the last ten seconds (of the newest reading, where they are rarer)."""
-    start = gpu.time - CLOCK_S
-    clocks = [r[3] for r in gpu.readings[-32:] if r[0] > start and not math.isnan(r[3])]
+    clocks = [gpu.readings.clock[i] for i in gpu.readings.since(gpu.time - CLOCK_S)]
+    clocks = [clock for clock in clocks if not math.isnan(clock)]
     return sum(clocks) / len(clocks) if clocks else gpu.now("sm_clock_mhz")

@@ -3,7 +3,7 @@
 Below `gpu_idle_percent` for `gpu_idle_readings` readings at least a second apart, with a training process on the GPU,
 outside of known pauses; over above five points more. It has to be news: the GPU was busy before. One that has idled
 ever since we looked is told of after a minute, and only while the run makes steps. Without a log of steps it must have
-worked for a minute before. Dips of a length that has come twice are this run's way (`level.py`).
+worked for 15 s before. Dips of a length that has come twice are this run's way (`level.py`).
 
 All of a node's idle GPUs are one incident.
 """
@@ -25,7 +25,7 @@ from trainmon.model import Incident
 OFF = 5.0
 NEVER_BUSY_S = 60.0
 WORKED_S = 10.0
-WORKED_ALONE_S = 60.0
+WORKED_ALONE_S = 15.0
 ADVICE = (
     "it waits for its data, the host's CPU or another rank: py-spy dump --pid PID on {node} tells where",
     "data: more loader workers, a deeper prefetch, a local copy of the shards; look at disk and CPU of {node}",
