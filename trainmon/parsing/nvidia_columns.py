@@ -80,7 +80,9 @@ class Layout:
         size = len(self.columns)
         if self.tool == "csv":
             return self._cut_csv(text, size)
-        if "," in text:
+        if "," in text and self.tool == "dmon":  # its --format csv; other commas are decimal ones of other tools
+            if text.count(",") not in (size - 1, size):
+                return None
             text = text.replace(",", " ")
         if self.tool == "pmon":
             return self._cut_pmon(text, size)
