@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from trainmon.model import Level
 from trainmon.parsing import times
+from trainmon.parsing.clean import safe
 from trainmon.parsing.plan import LEVEL_NAMES
 
 _LEVELS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|CRIT|SEVERE|TRACE|SUCCESS"
@@ -174,7 +175,7 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
     elif found := group("trace"):
         prefix.labels["trace_id"] = found
     elif kind == "file":
-        prefix.labels.setdefault("module", token[0].strip("[]: ")[:100])
+        prefix.labels.setdefault("module", safe(token[0].strip("[]: ")[:100]))
     return True
 
 
