@@ -84,7 +84,7 @@ def gpu_plan(width: int, top: int, height: int, content: Content, first: int = 0
     more = False
     for band in bands[first:]:
         rows = min(band.height, end - y)
-        if rows < band.least:
+        if rows < min(band.least, band.height):
             more = True
             break
         more = more or rows < band.height

@@ -56,8 +56,7 @@ class Facts:
     """What the layout has to know of the run.
 
     Attributes:
-        gpus, nodes: How many rows their tables could fill. Without GPUs theirs is one sentence, and a lone node
-            beside them says nothing that the status row does not.
+        gpus, nodes: How many rows their tables could fill. Without GPUs theirs is one sentence.
         metrics: How many numbers there are beside loss and learning rate.
         errors: True once there is one: the last band lists errors instead of events.
         empty: True until the first line: only the sources are shown.
@@ -66,8 +65,7 @@ class Facts:
         incident: There has been an alert: events have more to say than the tail of the log.
         quiet: Nothing has happened yet.
         sources: Rows of the list of sources, while there is nothing else.
-        host: Figures of the host that are known; with one node they stand where the nodes would.
-        links: Network links that are known (for 200 columns and more, and full screen).
+        host, links: Figures of the host and network links that are known.
         everywhere: GPUs of all nodes that are listed full screen; 0 with one node.
     """
 
@@ -87,7 +85,7 @@ class Facts:
 
     @property
     def solo(self) -> bool:
-        """One node: a table of nodes says nothing that the status row does not, the host's figures do."""
+        """One node, and figures of its host to show in place of a table of nodes."""
         return self.nodes < 2 and self.host > 0
 
 
@@ -201,14 +199,14 @@ def _all_gpus(width: int, top: int, body: int, facts: Facts, gap: int) -> dict[s
     wanted = (facts.everywhere or facts.gpus) + 3
     host = 1 + facts.host if facts.host else 0
     # What GPUs need goes before, but a long list of them leaves a third.
-    rows = max(min(host, body - wanted - gap), min(host, body // 3)) if body >= 12 else 0
-    if rows < 4 or width < SMALLEST:
+    rows = max(min(host, body - wanted - gap), min(host, body // 3))
+    if rows < 4 or body < 12 or width < SMALLEST:
         return {"gpus": Rect(0, top, width, body)} if body > 0 else {}
-    places = {"gpus": Rect(0, top, width, body - rows - gap)}
+    above = min(wanted, body - rows - gap)
     names = ("host", "network") if facts.links and width >= 120 else ("host",)
-    for name, (x, w) in zip(names, side_by_side(width, len(names)), strict=True):
-        places[name] = Rect(x, top + body - rows, w, rows)
-    return places
+    below = zip(names, side_by_side(width, len(names)), strict=True)
+    places = {name: Rect(x, top + above + gap, w, rows) for name, (x, w) in below}
+    return places | {"gpus": Rect(0, top, width, above)}
 
 
 def side_by_side(width: int, parts: int) -> Iterator[tuple[int, int]]:
@@ -231,9 +229,8 @@ class _Bands:
         self.band_name = "errors" if facts.errors else "events"
         self.bare = facts.gpus == 0
         self.heads = 1 if self.double and width < HEADS_FROM and not self.bare else 2
-        # Beside the GPUs: the nodes, or of one node its host, which has no row of column heads.
-        self.beside = "host" if facts.solo else "nodes"
-        self.listed = facts.host - 1 if facts.solo else facts.nodes
+        # Of one node the host stands beside the GPUs; it has no row of column heads.
+        self.beside, self.listed = ("host", facts.host - 1) if facts.solo else ("nodes", facts.nodes)
         wanted = max(facts.gpus, self.listed, 2)
         self.sentence = 1 if self.bare else 0
         if self.bare:
@@ -245,7 +242,7 @@ class _Bands:
         self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width >= SPARKS_FROM else 1
         self.gaps = (3 + (self.metrics > 0) + (self.bare and self.node_rows > 0)) if height >= 30 else 0
         self.band = 1 if facts.quiet and not facts.errors else 3
-        self.second = 0
+        self.second = self.machine = 0
         self.footer = self.last = 1
         self.tail = 0
 
@@ -256,7 +253,7 @@ class _Bands:
         return nodes + (self.sentence if self.bare else self.heads + self.rows if self.rows else 0)
 
     def total(self) -> int:
-        bands = self.chart + self.metrics + self.tables() + self.band + self.second + self.tail
+        bands = self.chart + self.metrics + self.tables() + self.band + self.second + self.machine + self.tail
         return 2 + bands + self.gaps + self.last + self.footer
 
     def free(self) -> int:
@@ -314,6 +311,11 @@ class _Bands:
             more = min(max(0, self.free() - 6), wanted, 8)
             self.rows += more if self.rows else 0
             self.node_rows += more
+        told = max(facts.links + 2 if facts.links else 0, facts.host + 1 if facts.host and not facts.solo else 0)
+        wide = tall and self.width >= WIDEST and self.double and self.listed <= facts.gpus + 5
+        if wide and told and self.free() >= min(told, 6) + gap:
+            self.gaps += gap
+            grow("machine", min(told, 10))
         if tall and facts.errors and self.free() >= 5 + gap:
             self.gaps += gap
             grow("second", 7)
@@ -334,13 +336,12 @@ class _Bands:
             self.band -= 1
 
     def share_with_network(self, places: dict[str, Rect]) -> None:
-        """On a wide screen the links stand below the GPUs, in rows that these leave over."""
+        """On a wide screen the links stand below the GPUs, in rows that are left over."""
         facts, gpus = self.facts, places.get("gpus")
-        if gpus is None or self.width < WIDEST or not facts.links:
+        if gpus is None or self.width < WIDEST or not facts.links or self.machine:
             return
         own = self.heads + min(facts.gpus, gpus.height)
-        gap = 1 if self.gaps else 0
-        rows = min(gpus.height - own - gap, 2 + facts.links)
+        rows = min(gpus.height - own - (gap := 1 if self.gaps else 0), 2 + facts.links)
         if rows >= 4:
             places["gpus"] = gpus._replace(height=gpus.height - rows - gap)
             places["network"] = Rect(gpus.x, gpus.y + gpus.height - rows, gpus.width, rows)
@@ -378,6 +379,12 @@ class _Bands:
         else:
             across(("gpus",), self.heads + self.rows if self.rows else 0)
             across((self.beside,), nodes)
+        if self.machine:
+            y, gaps = y + (gaps > 0), gaps - (gaps > 0)
+            for name, (x, w) in zip(("network", "host"), side_by_side(self.width, 2), strict=True):
+                if name not in places and (facts.host if name == "host" else facts.links):
+                    places[name] = Rect(x, y, w, self.machine)
+            y += self.machine
         across((self.band_name,), self.band)
         across(("events",), self.second)
         across(("log",), self.tail)

@@ -68,7 +68,7 @@ def _gauge(detail: GpuDetail, cells: int, level: str, shapes: bool) -> list[Span
     out: list[Span] = [("█" * border, "data+track")]
     if whole > border:
         out.append((("▒" if shapes else "█") * (whole - border), grown_token))
-    if part and whole < cells:
+    if part and whole < cells and not shapes:
         out.append((_EIGHTHS[part], grown_token if grown else "data+track"))
         whole += 1
     # Without a background the free part would be nothing at all.

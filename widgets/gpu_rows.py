@@ -203,10 +203,12 @@ def draw_row(row: GpuRow, columns: Columns, width: int, stale: bool) -> Pen:
 
 
 def link_text(gb_s: float | None) -> str:
-    """GB/s, whole from ten on: `148`, `9.5`, `0`."""
+    """GB/s, whole from ten on: `148`, `9.5`, `0.02`, `0`."""
     if gb_s is None or not math.isfinite(gb_s) or gb_s < 0:
         return units.NONE
-    return f"{gb_s:,.0f}" if gb_s >= 9.95 or gb_s == 0 else f"{gb_s:.1f}"
+    if gb_s >= 9.95 or gb_s < 0.005:
+        return f"{gb_s:,.0f}"
+    return f"{gb_s:.1f}" if gb_s >= 0.095 else f"{gb_s:.2f}"
 
 
 def _put_name(pen: Pen, row: GpuRow, columns: Columns, colour: str, loud: str) -> None:
@@ -233,9 +235,12 @@ def _put_word(pen: Pen, row: GpuRow, columns: Columns, width: int, colour: str) 
     if not columns.word or not word:
         return width - 1
     glyph = HEALTH_GLYPHS.get(health, "")
-    first = word.split(" ")[0]
-    forms = [word, first] if columns.by_node or not glyph else [f"{glyph} {word}", word, f"{glyph} {first}", glyph]
-    fitting = next((form for form in forms if width_of(form) <= columns.word - 2), "")
+    short = "stale" if word.startswith("stale") else ""
+    forms = [word, short] if columns.by_node or not glyph else [f"{glyph} {word}", word, f"{glyph} {short}".rstrip()]
+    if row.note:
+        # The sentence says it already.
+        forms = [form for form in forms if form != word]
+    fitting = next((form for form in forms if form and width_of(form) <= columns.word - 2), "")
     if not fitting:
         return width - 1
     token = _LOUD.get(health, "muted")

@@ -14,7 +14,7 @@ from trainmon.widgets.paint import Instrument
 from trainmon.widgets.palette import HEALTH_GLYPHS
 from trainmon.widgets.parts import bar, heading, sparkline
 
-_SPARK_FROM, _BAR_FROM = 72, 40
+_SPARK_FROM, _BAR_FROM = 72, 56
 """Columns of the panel from which a figure has its past, and a bar."""
 _SPARK = 16
 _LOUD = {"critical": "critical", "warning": "warning"}
@@ -53,7 +53,7 @@ def draw_host(panel: HostPanel, width: int, height: int, *, stale: bool = False)
         return rows[:height]
     quiet = stale or panel.age_s is not None
     longest = max(width_of(one.title) for one in panel.figures)
-    title = min(longest, max(9, width // 5))
+    title = min(longest, max(12, width // 5))
     cells = min(16, max(6, (width - 30) // 5)) if width >= _BAR_FROM else 0
     for index in shown:
         rows.append(_figure(panel.figures[index], width, title, cells, quiet))
@@ -68,14 +68,16 @@ def _figure(figure: HostFigure, width: int, title: int, cells: int, quiet: bool)
     pen.put(3, _tail(figure.title, title), loud + "+bold" if loud else "muted")
     x = 3 + title + 2
     end = width - 1
-    if width >= _SPARK_FROM:
-        if figure.spark:
-            pen.spans(end - _SPARK, sparkline(figure.spark, _SPARK, token="muted" if quiet else "data"))
-        end -= _SPARK + 2
     if cells:
         if figure.share is not None:
             pen.spans(x, bar(figure.share, cells, loud or ("muted" if quiet else "data")))
         x += cells + 2
+    told = width_of(figure.text) + (2 + width_of(figure.note) if figure.note else 0)
+    # What it says goes before its past.
+    if figure.spark and width >= _SPARK_FROM and x + told + 2 <= end - _SPARK:
+        end -= _SPARK
+        pen.spans(end, sparkline(figure.spark, _SPARK, token="muted" if quiet else "data"))
+        end -= 2
     token = loud + "+bold" if loud else "text"
     x = pen.put(x, cut(figure.text, max(0, end - x)), token)
     if figure.note and x + 6 < end:

@@ -87,8 +87,18 @@ def fit_time(chart: ChartView, rows: int, previous: Scale | None = None) -> Scal
         # Widen: what was on screen stays on screen.
         low = min(low, previous.bottom)
         high = max(high, previous.top - previous.row * 0.5)
-    bottom, row, every = fit_rows(low, high, rows)
+    whole = chart.low is not None and chart.high is not None and (low, high) == (chart.low, chart.high)
+    bottom, row, every = (_whole(low, high, rows) if whole else None) or fit_rows(low, high, rows)
     return Scale(*window, bottom, row, every, rows, last)
+
+
+def _whole(low: float, high: float, rows: int) -> tuple[float, float, int] | None:
+    """Ticks at quarters, halves or ends of a range that is fixed; None where there are too few rows."""
+    for parts in (4, 2, 1):
+        every = (rows - 1) // parts
+        if every >= (2 if parts == 4 else 1) and rows - 1 - every * parts < min(2, every):
+            return low, (high - low) / parts / every, every
+    return None
 
 
 def _ends(value: float | None) -> Sequence[float]:

@@ -20,6 +20,9 @@ facts = st.builds(
     charts=st.integers(0, 2),
     incident=st.booleans(),
     quiet=st.booleans(),
+    host=st.integers(0, 12),
+    links=st.integers(0, 12),
+    everywhere=st.integers(0, 256),
 )
 
 
@@ -46,6 +49,8 @@ def test_every_panel_is_shown_or_counted(width, height, what):
         if name in ("errors", "events") and name != band:
             continue
         if (name == "lr" and (width < 80 or what.charts < 2)) or (name == "nodes" and not what.gpus and what.nodes < 2):
+            continue
+        if name == "nodes" and "host" in laid.places and what.solo:
             continue
         if name == "metrics" and not what.metrics:
             continue
@@ -105,3 +110,29 @@ def test_what_does_not_fit_is_named():
     assert plan(80, 13, Facts()).hidden == ("metrics",)
     assert set(plan(100, 8, Facts()).hidden) == {"loss", "lr", "metrics", "gpus", "nodes", "events"}
     assert plan(40, 12, Facts()).hidden == ()
+
+
+def test_of_one_node_the_host_stands_beside_the_gpus():
+    places = plan(160, 45, Facts(nodes=1, host=8)).places
+    assert places["host"].y == places["gpus"].y and "nodes" not in places
+    assert "nodes" in plan(160, 45, Facts(nodes=2, host=8)).places
+    assert "nodes" in plan(160, 45, Facts(nodes=1)).places, "nothing is known of the host yet"
+    assert plan(120, 40, Facts(gpus=0, nodes=1, host=8)).places["host"].height >= 3, "a machine without GPUs"
+
+
+def test_full_screen_gpus_leave_room_for_their_host():
+    places = plan(160, 45, Facts(host=8, links=6), "gpus").places
+    assert places["gpus"].height == 11 and places["host"].height == 9
+    assert places["network"].y == places["host"].y
+    many = plan(160, 45, Facts(host=8, everywhere=256), "gpus").places
+    assert many["gpus"].height > 2 * many["host"].height
+    assert set(plan(40, 12, Facts(host=8), "gpus").places) & {"host", "network"} == set()
+
+
+def test_a_wide_screen_has_the_network_below_the_gpus():
+    places = plan(200, 60, Facts(host=8, links=6)).places
+    assert places["network"].x == places["gpus"].x and places["network"].y >= places["gpus"].y + places["gpus"].height
+    assert places["host"].x == places["nodes"].x and places["host"].y == places["network"].y
+    many = plan(200, 60, Facts(nodes=256, host=8, links=6)).places
+    assert many["network"].y + many["network"].height == many["nodes"].y + many["nodes"].height
+    assert "network" not in plan(199, 60, Facts(host=8, links=6)).places

@@ -94,8 +94,9 @@ def test_metrics_at_each_width(story: ModuleType) -> None:
 def test_gpus_at_160_and_80(story: ModuleType) -> None:
     panel = story.alert().gpus
     wide = lines(draw_gpus(panel, 79, 10))
-    assert wide[1] == " gpu  util %                memory GiB of 80           °C     W    MHz"
-    assert wide[5] == "  3   ━━━━━━━━━━━━━━╸  97   ━━━━━━━━━━━━━━━━━╸ 76.8    72   391  1,410  ✗ 96 %"
+    assert wide[0] == " GPUs  worker-2, this host ─────────────────────────────────────── NVML · live"
+    assert wide[1] == " gpu  util %, 10 s        memory GiB of 80          °C     W    MHz"
+    assert wide[5] == "  3   ━━━━━━━━━━━━╸  97   ━━━━━━━━━━━━━━━━╸ 76.8    72   391  1,410     ✗ 96 %"
     narrow = lines(draw_gpus(panel, 40, 9))
     assert narrow[0] == " GPUs ─────── util % ──── GiB of 80  °C"
     assert narrow[4] == " ✗ 3 ━━━━━━━━╸  97  ━━━━━━━━━╸ 76.8  72"
