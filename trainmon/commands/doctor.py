@@ -168,12 +168,10 @@ def _nvml() -> Iterator[Finding]:
 
     report = probe()
     if report.word == "no driver":
-        yield Finding("ok", "NVML", f"{report.sentence}: GPU figures come from the logs, where they have them")
+        yield Finding("ok", "NVML", f"{report.sentence}: GPU figures come from logs and from agents of other nodes")
     elif report.word == "ok":
         names = ", ".join(f"{count} × {name}" for name, count in Counter(report.gpus).items()) or "no GPU"
-        yield Finding(
-            "ok", "NVML", f"driver {report.driver}, {names}; this version shows the figures that the logs carry"
-        )
+        yield Finding("ok", "NVML", f"driver {report.driver}, {names}")
     else:
         yield Finding("warning", "NVML", report.sentence)
 
