@@ -105,3 +105,22 @@ def test_lines_that_speak_of_training(folder: Path, line: bytes) -> None:
 def test_another_folder_gives_full_names(folder: Path) -> None:
     put(folder / "runs" / "a.log")
     assert discover(folder / "runs", NOW).specs == [str(folder / "runs" / "a.log")]
+
+
+def test_agents_join_the_run_that_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(2):
+        (tmp_path / f"worker-{number}.log").write_text('{"step": 1, "loss": 2.5}\n')
+    for node in ("a", "b"):
+        (tmp_path / f"trainmon-agent-{node}.jsonl").write_text('{"trainmon":"driver/1"}\n')
+    found = discover()
+    assert found.specs == ["worker-0.log", "worker-1.log", "trainmon-agent-*.jsonl"]
+    assert found.sentence.endswith("; with the agents of 2 nodes") and "left out" not in found.sentence
+
+
+def test_agents_alone_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trainmon-agent-a.jsonl").write_text('{"trainmon":"driver/1"}\n')
+    found = discover()
+    assert found.specs == ["trainmon-agent-*.jsonl"]
+    assert "the agent of one node" in found.sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import stat
@@ -23,6 +24,8 @@ GROWING_S = 120.0
 TOGETHER_S = 600.0
 """Files of one run were written to within this time (seconds) of each other."""
 
+AGENTS = "trainmon-agent-*.jsonl"
+"""What `trainmon agent` writes: joins whatever run is chosen."""
 _LOOKED_AT = 200
 _END = 16 * 1024
 _TRAINING = re.compile(
@@ -79,12 +82,31 @@ def discover(folder: Path | str = ".", now: float | None = None) -> Discovery:
     except OSError:
         return Discovery([], "this folder is gone: it was deleted or moved; change to one that exists", [])
     candidates = [_look(base, found, now) for found in _newest(here)]
-    runs = _runs([log for log in candidates if log.training or log.growing])
+    agents = [log for log in candidates if fnmatch(os.path.basename(log.path), AGENTS)]
+    logs = [log for log in candidates if log not in agents]
+    agents = [log for log in agents if log.growing]
+    runs = _runs([log for log in logs if log.training or log.growing])
+    if not runs and agents:
+        specs = _patterns(agents)
+        return Discovery(specs, f"opening {_telemetry(agents)}: no training log here grows yet", candidates)
     if not runs:
-        return Discovery([], _nothing(here, candidates), candidates)
+        return Discovery([], _nothing(here, logs), candidates)
     best = max(runs, key=lambda run: (any(log.training for log in run), max(log.mtime for log in run)))
     chosen = sorted((log.path for log in best), key=natural)
-    return Discovery(chosen, _sentence(best, chosen, candidates, now), candidates)
+    sentence = _sentence(best, chosen, logs, now)
+    if agents:
+        sentence += f"; with {_telemetry(agents)}"
+    return Discovery([*chosen, *_patterns(agents)], sentence, candidates)
+
+
+def _patterns(agents: list[Candidate]) -> list[str]:
+    """One pattern a folder, so that agents that begin later join."""
+    folders = dict.fromkeys(os.path.dirname(log.path) for log in agents)
+    return [os.path.join(glob.escape(folder), AGENTS) for folder in folders]
+
+
+def _telemetry(agents: list[Candidate]) -> str:
+    return "the agent of one node" if len(agents) == 1 else f"the agents of {len(agents)} nodes"
 
 
 def _newest(folder: Path) -> list[tuple[str, os.stat_result]]:
