@@ -96,7 +96,8 @@ class GpuDetail:
         charts: memory (GiB), utilisation, power, temperature, SM clock, NVLink or PCIe, step time, SM activity, ... as
             far as there are figures; all with `axis` "time" and one `window`.
         spans: Incidents of this GPU on the time axis.
-        steady_mb, grown_mb, free_mb: Memory by what it does; None: no figures. steady_since, grown_since: steps or None.
+        steady_mb, grown_mb, free_mb: Memory by what it does; None: no figures.
+        steady_since, grown_since: Steps, where known.
         processes: What runs on it, biggest first. process_sentence: said instead ("the driver does not tell").
         throttle: (reason, in force now, seconds so far) for power, heat and hardware.
         follows: What it means and what to do, in sentences.
