@@ -201,8 +201,10 @@ class LineReader:
         self._outer_time = times.iso(when) if isinstance(when, str) else None
         for segment in inner.replace(b"\n", b"\r").split(b"\r"):
             if segment.strip() and not segment.startswith(b'{"log"'):
-                self._segment(segment)
+                self._inner(segment)
         self._outer_time = outer
+
+    _inner = _segment
 
     def _json_log(self, record: Record) -> None:
         """A JSON line that measures nothing: level and message."""

@@ -87,9 +87,7 @@ class FileParser(MachineReader):
         self._out = []
         rest = self._splitter.take()
         if rest:
-            self._loose = True
-            self._segment(strip_codes(rest))
-            self._loose = False
+            self._inner(strip_codes(rest))
             self.lines += 1
             self._line_start = self._expected
         self._out += self.settle()
@@ -193,7 +191,7 @@ class FileParser(MachineReader):
             clean = self._splitter.without_holes(clean)
         if b"\x1b" in clean or b"\x08" in clean:
             clean = strip_codes(clean)
-        self._literals = self._known = None
+        self._literals = self._known = self._tools = None
         raw_lines = piece.split(b"\n")
         last = len(raw_lines) - 1
         at = begin
@@ -227,20 +225,23 @@ class FileParser(MachineReader):
         if line[0] == 123:  # {
             self._object(line)
             return
-        literals = self._literals
-        if literals is None:  # asked once for the piece
-            literals = self._literals = [literal for literal in detect.LITERALS if literal in piece]
-            self._tools = self._blocks.here(piece)
-        if (self._tools or self._blocks.open) and self._machine(line, piece):
+        if self._blocks.open and self._row(line):
             return
+        literals = self._literals
+        if literals is None:
+            literals = self._literals = [literal for literal in detect.LITERALS if literal in piece]
         for literal in literals:
             if literal in line:
                 self._segment(line)
                 return
+        if self._tools is None:  # asked once for the piece, as below
+            self._tools = self._blocks.here(piece)
+        if self._tools and self._begins(line, piece):
+            return
         if (line[0] in detect.HEADS and detect.glog_line(line)) or self._tracebacks.open or self.keep_log:
             self._segment(line)
             return
-        if self._known is None:  # asked once for the piece, and only when a line in it gave no other reason
+        if self._known is None:  # only when a line in it gave no other reason
             self._known = self._might(piece)
         if self._known and self._might(line):
             self._segment(line)

@@ -19,41 +19,34 @@ class ToolReader(LineReader):
         self._blocks = Blocks()
         self._past = b""
         self._looked = 0
-        self._tools = False
-        self._loose = False
+        self._tools: bool | None = None
 
-    def _segment(self, data: bytes) -> None:
-        if self._loose and (self._blocks.open or self._blocks.here(data)) and self._tool(data, self._past):
-            return
-        super()._segment(data)
+    def _inner(self, data: bytes) -> None:
+        """A line that was not looked at yet: the last one of a file, and lines inside of lines."""
+        if not ((self._blocks.open or self._blocks.here(data)) and self._tool(data, self._past)):
+            self._segment(data)
 
     def _docker(self, found: dict[str, Any]) -> None:
-        """Lines inside of lines were not looked at yet."""
         if self._blocks.open and not found["log"].strip():
             self._blank()
-        self._loose = True
-        try:
-            super()._docker(found)
-        finally:
-            self._loose = False
+        super()._docker(found)
 
     def _passed(self, clean: bytes) -> None:
         """Remember the end of a piece: a tool's own time may stand before its first line."""
         self._past = clean[-PAST:] if len(clean) >= PAST else (self._past + clean)[-PAST:]
         self._looked = 0
 
-    def _machine(self, line: bytes, piece: bytes) -> bool:
-        """True when a line of a piece with some tool's output belongs to that."""
-        blocks = self._blocks
-        begins = self._tools and blocks.here(line)
-        if not (begins or (blocks.open and blocks.might(line))):
+    def _row(self, line: bytes) -> bool:
+        """True when a line belongs to what is open."""
+        return self._blocks.might(line) and self._tool(line, b"")
+
+    def _begins(self, line: bytes, piece: bytes) -> bool:
+        """True when some tool's output begins at this line of a piece."""
+        if not self._blocks.here(line):
             return False
-        past = b""
-        if begins:
-            at = piece.find(line, self._looked)
-            self._looked = at + len(line)
-            past = (self._past + piece[:at])[-PAST:] if at < PAST else piece[at - PAST : at]
-        return self._tool(line, past)
+        at = piece.find(line, self._looked)
+        self._looked = at + len(line)
+        return self._tool(line, (self._past + piece[:at])[-PAST:] if at < PAST else piece[at - PAST : at])
 
     def _tool(self, data: bytes, past: bytes) -> bool:
         """True when the line is the output of some tool that measures machines.
