@@ -17,7 +17,7 @@ def test_a_lost_gpu_is_said_with_its_xid_and_asked_seldom(scene, watching) -> No
     heard.until(lambda h: h.gpu(5).last.state == "lost")
     told = heard.gpu(5)
     assert [event.code for event in told.events] == [79]
-    assert "GPU 5 is lost (Xid 79)" in told.last.sentence and told.last.since is not None
+    assert "lost (Xid 79)" in told.last.sentence and told.last.since is not None
     before = len(log.read_text().splitlines())
     counts = [len(heard.gpu(index).samples) for index in range(8)]
     heard.until(lambda h: len(h.gpu(0).samples) > counts[0] + 6)

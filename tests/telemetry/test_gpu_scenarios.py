@@ -155,7 +155,7 @@ def test_forbidden_gpus_leave_the_others_alone(scene, watching) -> None:
     assert heard.driver.state == "ok" and heard.driver.gpus == 8
     for index in (2, 6):
         last = heard.gpu(index).last
-        assert last.state == "no permission" and f"GPU {index}" in last.sentence and last.since is not None
+        assert last.state == "no permission" and last.sentence.startswith("no permission") and last.since is not None
         assert last.uuid == ""  # it cannot be asked, so it is not invented
     assert all(heard.gpu(index).last.state == "ok" for index in (0, 1, 3, 4, 5, 7))
 

@@ -54,7 +54,7 @@ class LeftOut:
         Args:
             call: What it did not answer. silent_s: For how long.
             now: Monotonic seconds.
-            why: It made the worker crash: how; its state is "failing" then.
+            why: It made the worker end: "signal 11"; its state is "failing" then.
         """
         pause = self._pauses.get(index, RETRY_S)
         self._pauses[index] = min(pause * 2, RETRY_MOST_S)
@@ -103,9 +103,9 @@ class LeftOut:
         if one is None:
             return None
         if one.why:
-            text = f"{one.why}: left out, asked again in {sentences.span(one.pause)}"
+            text = sentences.gpu_crash(one.why, one.call, one.pause)
         else:
-            text = sentences.gpu_silent(index, one.call, one.since, one.pause)
+            text = sentences.gpu_silent(one.call, one.since, one.pause)
         return GpuSample(
             self._node,
             index,

@@ -29,7 +29,10 @@ def refusal(code: int, root: str = "/", lost: bool = False) -> tuple[DriverState
     if code == nvml.VERSION_MISMATCH:
         return "mismatch", "driver and library differ in version: reboot, or reload the driver; running jobs go on"
     if code == nvml.NO_PERMISSION:
-        return "no permission", "this user may not ask the NVIDIA driver: look at the rights of /dev/nvidia*"
+        return (
+            "no permission",
+            "no permission: this user may not ask the NVIDIA driver; look at the rights of /dev/nvidia*",
+        )
     if code == nvml.UNKNOWN and (lost or surroundings.in_container(root)):
         return "no access", (
             "the GPUs were taken away while they were in use (`systemctl daemon-reload` does that to containers): "
@@ -66,7 +69,7 @@ def silent(call: str, since: float, every_s: float) -> str:
         every_s: How often it is asked again.
     """
     return (
-        f"NVML has not answered since {clock_time(since)} (in {call}): the driver may hang, see `dmesg` for Xid lines; "
+        f"NVML not responding since {clock_time(since)} (in {call}): the driver may hang, see `dmesg` for Xid lines; "
         f"asked again every {every_s:.0f} s"
     )
 
@@ -78,32 +81,36 @@ def crashed(what: str, call: str, wait_s: float) -> str:
 
 
 def gpu(state: GpuState, index: int | None, *, code: int = 0, xid: int | None = None) -> str:
-    """What a GPU's state means and what to do.
+    """What a GPU's state means and what to do, the state's own word first: it stands in the GPU's row.
 
     Args:
+        index: NVML's number, for a command that needs it.
         code: NVML's. xid: The GPU's last Xid of the past minutes.
     """
-    number = "this GPU" if index is None else f"GPU {index}"
     why = f" (Xid {xid})" if xid is not None else ""
     if state == "lost":
-        return f"{number} is lost{why}: it fell off the bus; drain the node, then reset the GPU or reboot"
+        return f"lost{why}: it fell off the bus; drain the node, then reset the GPU or reboot"
     if state == "reset needed":
         which = "" if index is None else f" -i {index}"
-        return f"{number} needs a reset{why}: stop what runs on it, then `nvidia-smi --gpu-reset{which}`"
+        return f"reset needed{why}: stop what runs on it, then `nvidia-smi --gpu-reset{which}`"
     if state == "no permission":
-        return f"{number} may not be opened by this user or container: it may belong to another job"
+        return "no permission: this user or container may not open it; it may belong to another job"
     if state == "failing":
-        return f"{number} answers nothing but {nvml.words(code)}{why}; asked again with growing pauses"
+        return f"failing{why}: it answers nothing but {nvml.words(code)}; asked again with growing pauses"
     return ""
 
 
-def gpu_silent(index: int | None, call: str, since: float, wait_s: float) -> str:
+def gpu_silent(call: str, since: float, wait_s: float) -> str:
     """A GPU does not answer. since: Unix time."""
-    number = "a GPU" if index is None else f"GPU {index}"
     return (
-        f"{number} has not answered {call} since {clock_time(since)}: left out, asked again in {span(wait_s)}; "
-        "if its job hangs too, reset it or reboot"
+        f"not responding: no answer to {call} since {clock_time(since)}; asked again in {span(wait_s)}; "
+        "reset it or reboot if its job hangs too"
     )
+
+
+def gpu_crash(what: str, call: str, wait_s: float) -> str:
+    """Asking a GPU ended the worker, twice. what: "signal 11"."""
+    return f"failing: {call} ended the process that reads NVML ({what}); asked again in {span(wait_s)}"
 
 
 def span(seconds: float) -> str:

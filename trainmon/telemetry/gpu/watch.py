@@ -293,7 +293,7 @@ class GpuWatch:
         device = place.device if place is not None else NONE
         if place is not None and device != NONE and device == self._crashed_at:
             # Twice in the same GPU: go on without it.
-            self._leave_out(place, now, f"GPU {device} made the process that reads NVML end ({what})")
+            self._leave_out(place, now, what)
             pause = CRASH_S
         self._crashed_at = device if device != NONE else None
         self._start_at = now + pause
