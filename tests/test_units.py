@@ -108,6 +108,13 @@ def test_every_unit_formats_every_number(value: float | None, unit: str) -> None
         (units.file_size, 0, "0 B"),
         (units.file_size, 820_000, "820 kB"),
         (units.file_size, 1.2e12, "1.2 TB"),
+        (units.traffic, 0.01, "0 MB/s"),
+        (units.traffic, 0.3, "0.3 MB/s"),
+        (units.traffic, 999.4, "999 MB/s"),
+        (units.traffic, 48_000, "48 GB/s"),
+        (units.depth, 0.003, "0"),
+        (units.depth, 4.78, "4.8"),
+        (units.depth, 32.4, "32"),
     ],
 )
 def test_forms_of_the_design(form, value, text) -> None:
@@ -121,7 +128,7 @@ def test_zero_has_no_sign() -> None:
 
 
 def test_what_cannot_be_had_is_a_dash_everywhere() -> None:
-    for form in [*units.FORMATS.values(), units.age, units.file_size, units.bare_seconds, units.memory_total]:
+    for form in [*units.FORMATS.values(), units.age, units.file_size, units.traffic, units.depth, units.bare_seconds, units.memory_total]:
         assert form(None) == "–"
 
 

@@ -338,6 +338,23 @@ def file_size(value: float | None) -> str:
     return f"{value:.1f} {name}" if value < 9.95 else f"{min(value, 99999):.0f} {name}"
 
 
+def traffic(mb_s: float | None) -> str:
+    """MB/s (10^6 bytes) in a sentence: `0 MB/s`, `0.3 MB/s`, `38 MB/s`, `1.2 GB/s`, `48 GB/s`."""
+    if mb_s is None or not math.isfinite(mb_s) or mb_s < 0:
+        return NONE
+    value, name = (mb_s, "MB/s") if mb_s < 999.5 else (mb_s / 1000.0, "GB/s")
+    if value < 0.05:
+        return f"0 {name}"
+    return f"{value:.1f} {name}" if value < 9.95 else f"{min(value, 99999):.0f} {name}"
+
+
+def depth(value: float | None) -> str:
+    """Length of a queue: `0`, `0.3`, `4.8`, `32`."""
+    if value is None or not math.isfinite(value) or value < 0:
+        return NONE
+    return "0" if value < 0.05 else f"{value:.1f}" if value < 9.95 else f"{min(value, 99999):.0f}"
+
+
 FORMATS: dict[str, Callable[[float | None], str]] = {
     "loss": loss,
     "learning_rate": learning_rate,

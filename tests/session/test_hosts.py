@@ -64,7 +64,7 @@ def test_the_figures_stand_in_their_order() -> None:
     assert found["/logs"].health == "critical" and found["/logs"].text == "does not answer"
     assert found["/"].text == "11 GB free of 107 GB" and found["/"].share == 0.9
     assert "await 12.3 ms" in found["disk nvme3"].text and "60 % busy" in found["disk nvme3"].text
-    assert found["network"].text == "eth0 0.30 GB/s of 1.25" and found["network"].share == 0.24
+    assert found["network"].text == "eth0 300 MB/s of 1.2 GB/s" and found["network"].share == 0.24
     assert panel.sentence == "" and panel.origin == "host" and panel.age_s is None
 
 

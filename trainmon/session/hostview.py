@@ -199,12 +199,12 @@ def _disks(host: Host, alerts: Sequence[Incident]) -> list[HostFigure]:
         if waits:
             words.append(f"await {units.number(max(waits))} ms")
         if disk.queue is not None:
-            words.append(f"queue {units.number(disk.queue)}")
+            words.append(f"queue {units.depth(disk.queue)}")
         if disk.util_percent is not None:
             words.append(f"{units.percent(disk.util_percent)} busy")
         rates = [one for one in (disk.read_mb_s, disk.write_mb_s) if one is not None]
         if rates:
-            words.append(f"{units.number(sum(rates))} MB/s")
+            words.append(units.traffic(sum(rates)))
         past = host.busy.get(disk.name)
         out.append(
             HostFigure(
@@ -229,9 +229,9 @@ def _network(links: Sequence[LinkSample], alerts: Sequence[Incident]) -> HostFig
     if not known:
         return None
     link, rate = max(known, key=lambda pair: ((_share(pair[1], pair[0].rate_mb_s) or 0.0), pair[1]))
-    words = f"{link.name} {units.number(rate / 1000.0)} GB/s"
+    words = f"{link.name} {units.traffic(rate)}"
     if link.rate_mb_s:
-        words += f" of {units.number(link.rate_mb_s / 1000.0)}"
+        words += f" of {units.traffic(link.rate_mb_s)}"
     health = _alarm(alerts, ("network_bottleneck", "network_fault"))
     return HostFigure("network", words, health or "ok", share=_share(rate, link.rate_mb_s))
 
