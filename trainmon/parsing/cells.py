@@ -106,19 +106,18 @@ def before(scene: Scene, prefix: Prefix, kind: str) -> float | None:
     lines = scene.past.split(b"\n")
     if len(scene.past) >= PAST:
         lines = lines[1:]  # half of one
-    lines = lines[-_BACK:]
-    pattern = _CTIME if kind == "ctime" else _STAMP
+    pattern, strangers = (_CTIME, 1) if kind == "ctime" else (_STAMP, 0)
     wanted = stream_of(prefix)
-    for raw in reversed(lines):
-        if len(raw) > _MAX_LEFT:
-            continue
-        text = raw.decode("utf-8", "replace").rstrip()
+    for raw in reversed(lines[-_BACK:]):
+        text = raw[:_MAX_LEFT].decode("utf-8", "replace").rstrip()
         found = pattern.search(text[-40:])
-        if found is None:
-            continue
-        left = front(text[: len(text) - len(found[0])], scene.mtime)
-        if left is not None and stream_of(left) == wanted:
+        left = front(text[: len(text) - len(found[0])], scene.mtime) if found is not None else None
+        if found is not None and left is not None and stream_of(left) == wanted:
             return _ctime(found) if kind == "ctime" else _stamp(found, scene.mtime)
+        if stream_of(peel(text, scene.mtime)) == wanted and front(text, scene.mtime) is None:
+            strangers -= 1  # a line of the same writer that is no blank one: the table's upper edge, or the time is old
+            if strangers < 0:
+                return None
     return None
 
 

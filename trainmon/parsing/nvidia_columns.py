@@ -211,7 +211,17 @@ class Grid:
                 values[metric] = value[0] * 2**20 / 1e9
         if not values:
             return []
-        return [reading(scene, prefix, self._time(found, scene), FORMAT, int(found["gpu"]), values=values)]
+        return [
+            reading(
+                scene,
+                prefix,
+                self._time(found, scene),
+                FORMAT,
+                int(found["gpu"]),
+                values=values,
+                guessed="Date" not in found,
+            )
+        ]
 
     def _pmon(self, found: Mapping[str, str], scene: Scene, prefix: Prefix) -> list[Reading]:
         if not found["gpu"].isdecimal() or int(found["gpu"]) >= MAX_GPUS:

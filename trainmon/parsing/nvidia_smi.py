@@ -151,6 +151,8 @@ def reading(
     """A GPU's sample out of text: the line's own time first, else the tool's, else that of its neighbours."""
     own = prefix.time if prefix.time is not None else scene.outer
     when = own if own is not None else time
+    guessed = bool(what.pop("guessed", False)) if own is None else prefix.guessed
+    what.pop("guessed", None)
     uuid = str(what.pop("uuid", ""))
     sample = GpuSample(
         safe(prefix.node or "")[:80] or scene.node,
@@ -160,7 +162,7 @@ def reading(
         "log",
         **what,  # type: ignore[arg-type]
     )
-    return Reading(sample, format_, scene.line, scene.offset, when is not None, prefix)
+    return Reading(sample, format_, scene.line, scene.offset, when is not None and not guessed, prefix)
 
 
 def head(text: str, scene: Scene) -> tuple[Prefix, Table] | None:

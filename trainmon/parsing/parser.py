@@ -87,7 +87,7 @@ class FileParser(MachineReader):
         self._out = []
         rest = self._splitter.take()
         if rest:
-            self._inner(strip_codes(rest))
+            self._inner(strip_codes(rest), self._past)
             self.lines += 1
             self._line_start = self._expected
         self._out += self.settle()
@@ -206,7 +206,7 @@ class FileParser(MachineReader):
                         self._consider(line, clean)
                 except Exception as error:  # a fault of ours costs one line, never the rest of the file
                     self._quarantine(shown(line), f"{OURS} ({type(error).__name__})", Prefix())
-            elif self._blocks.open and i < last:
+            elif self._blocks.open and i < last and not (i == 0 and self._half):
                 self._blank()
             if i < last:
                 at += len(raw_lines[i]) + 1
@@ -225,7 +225,7 @@ class FileParser(MachineReader):
         if line[0] == 123:  # {
             self._object(line)
             return
-        if self._blocks.open and self._row(line):
+        if self._blocks.open and self._row(line, piece):
             return
         literals = self._literals
         if literals is None:

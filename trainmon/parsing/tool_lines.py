@@ -17,13 +17,13 @@ class ToolReader(LineReader):
     def _reset(self) -> None:
         super()._reset()
         self._blocks = Blocks()
-        self._past = b""
-        self._looked = 0
+        self._past = self._half = b""
+        self._first = 0
         self._tools: bool | None = None
 
-    def _inner(self, data: bytes) -> None:
+    def _inner(self, data: bytes, past: bytes = b"") -> None:
         """A line that was not looked at yet: the last one of a file, and lines inside of lines."""
-        if not ((self._blocks.open or self._blocks.here(data)) and self._tool(data, self._past)):
+        if not ((self._blocks.open or self._blocks.here(data)) and self._tool(data, past)):
             self._segment(data)
 
     def _docker(self, found: dict[str, Any]) -> None:
@@ -32,21 +32,35 @@ class ToolReader(LineReader):
         super()._docker(found)
 
     def _passed(self, clean: bytes) -> None:
-        """Remember the end of a piece: a tool's own time may stand before its first line."""
-        self._past = clean[-PAST:] if len(clean) >= PAST else (self._past + clean)[-PAST:]
-        self._looked = 0
+        """Remember the end of what was read: a tool's own time may stand before its first line.
 
-    def _row(self, line: bytes) -> bool:
-        """True when a line belongs to what is open."""
-        return self._blocks.might(line) and self._tool(line, b"")
+        Whole lines and the beginning of one stay apart, so that it is the same in whatever chunks the bytes came.
+        """
+        self._first = self.lines
+        cut = clean.rfind(b"\n") + 1
+        if cut == len(clean) and not self._half:
+            self._past = clean[-PAST:] if cut >= PAST else (self._past + clean)[-PAST:]
+        elif cut:
+            self._past = (self._past + self._half + clean[max(0, cut - PAST) : cut])[-PAST:]
+            self._half = clean[cut:][-PAST:]
+        else:
+            self._half = (self._half + clean)[-PAST:]
+
+    def _row(self, line: bytes, piece: bytes) -> bool:
+        """True when a line of a piece belongs to what is open (or begins something while that is)."""
+        return self._blocks.might(line) and (self._begins(line, piece) or self._tool(line, b""))
 
     def _begins(self, line: bytes, piece: bytes) -> bool:
         """True when some tool's output begins at this line of a piece."""
         if not self._blocks.here(line):
             return False
-        at = piece.find(line, self._looked)
-        self._looked = at + len(line)
-        return self._tool(line, (self._past + piece[:at])[-PAST:] if at < PAST else piece[at - PAST : at])
+        at = 0
+        for _ in range(self.lines - self._first):
+            at = piece.find(b"\n", at) + 1
+        if at == 0:
+            return self._tool(line, self._past)
+        past = piece[:at] if at >= PAST else self._past + self._half + piece[:at]
+        return self._tool(line, past[-PAST:])
 
     def _tool(self, data: bytes, past: bytes) -> bool:
         """True when the line is the output of some tool that measures machines.
