@@ -137,3 +137,8 @@ def test_in_chunks_of_any_size(parse) -> None:
     for size in (1, 2, 7, 64, 500):
         sizes = [size] * (len(raw) // size)
         assert [(r.kind, r.line, r.offset, r.sample) for r in parse(raw, sizes=sizes)] == whole
+
+
+def test_an_object_of_somebody_else_with_that_key_and_something_behind_it(parse) -> None:
+    records = parse(b'{"trainmon": 3, "step": 1, "loss": 2.0}step 4 loss 2.0\n' + line(HOST) + b"\n")
+    assert kinds(records) == ["metrics", "metrics", "host"]

@@ -87,9 +87,11 @@ class FileParser(MachineReader):
         self._out = []
         rest = self._splitter.take()
         if rest:
-            self._inner(strip_codes(rest), self._past)
+            clean = strip_codes(rest)
+            self._inner(clean, self._past)
             self.lines += 1
             self._line_start = self._expected
+            self._passed(clean + b"\n")
         self._out += self.settle()
         for stream, block in self._tracebacks.untold():
             self._traceback(stream, block, None, "")

@@ -134,7 +134,7 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
     elif found := (group("glog") or group("glog0")):
         if not found.isupper():
             return False
-        prefix.level = LEVEL_NAMES[found]
+        prefix.level = LEVEL_NAMES.get(found, "INFO")
         if of_day := group("glog_t"):
             digits = group("glog_md")
             _without_year(prefix, int(digits[:2]), int(digits[2:]), of_day, mtime)
@@ -145,10 +145,10 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
         if stamp:
             prefix.time = times.iso(stamp)
     elif found := group("nemo"):
-        prefix.level, prefix.time = LEVEL_NAMES[found], times.iso(group("nemo_t"))
+        prefix.level, prefix.time = LEVEL_NAMES.get(found.upper(), "INFO"), times.iso(group("nemo_t"))
     elif found := group("nccl_h"):
         prefix.node, prefix.gpu = found, int(group("nccl_g"))
-        prefix.level = LEVEL_NAMES[group("nccl_l")]
+        prefix.level = LEVEL_NAMES.get(group("nccl_l").upper(), "INFO")
     elif group("ray"):
         prefix.labels["module"] = group("ray")
         prefix.node = group("ray_ip") or prefix.node
