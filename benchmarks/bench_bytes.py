@@ -30,6 +30,11 @@ VIEWS = (("overview", b"1"), ("GPUs (3)", b"3"), ("one GPU", b"\r"))
 """Each with the key that leads there from the one before."""
 
 
+def scenario(name: str) -> str:
+    """The path of a scenario."""
+    return name if name.endswith(".scn") else str(NVML / "scenarios" / f"{name}.scn")
+
+
 def write_steps(path: Path, stop: threading.Event) -> None:
     """A step a second, the figures of each a little different."""
     chance = random.Random(3)
@@ -55,7 +60,7 @@ def main() -> int:
     parser.add_argument("--trainmon", default=str(HERE.parent / ".venv/bin/trainmon"), type=os.path.abspath)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--size", default="160x45", help="columns x rows")
-    parser.add_argument("--scenario", default="h100x8-healthy")
+    parser.add_argument("--scenario", default="h100x8-healthy", help="a name in tests/nvml/scenarios, or a file")
     parser.add_argument("--without-gpus", action="store_true", help="the same with --no-gpu --no-host, for comparison")
     parser.add_argument("--show", action="store_true", help="print the screen of each view")
     parser.add_argument("--record", help="file for all that was written to the terminal")
@@ -68,7 +73,7 @@ def main() -> int:
         writer.start()
         env = {
             "LD_LIBRARY_PATH": build(folder),
-            "FAKE_NVML_SCENARIO": str(NVML / "scenarios" / f"{given.scenario}.scn"),
+            "FAKE_NVML_SCENARIO": scenario(given.scenario),
             "FAKE_NVML_T0": repr(time.time() - 30),
             "XDG_STATE_HOME": folder,
         }
