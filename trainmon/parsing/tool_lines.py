@@ -9,6 +9,7 @@ from trainmon.parsing.blocks import Blocks
 from trainmon.parsing.cells import MAX_LINE, PAST, Reading, Scene
 from trainmon.parsing.clean import decode
 from trainmon.parsing.lines import LineReader
+from trainmon.parsing.prefix import Prefix
 
 
 class ToolReader(LineReader):
@@ -25,6 +26,12 @@ class ToolReader(LineReader):
         """A line that was not looked at yet: the last one of a file, and lines inside of lines."""
         if not ((self._blocks.open or self._blocks.here(data)) and self._tool(data, past)):
             self._segment(data)
+
+    def _said(self, text: str, message: str, prefix: Prefix) -> None:
+        """A header may hold words that trainings use, too: a folder, a user's name."""
+        raw = text.encode("utf-8", "replace")
+        if not (self._blocks.here(raw) and self._tool(raw, b"")):
+            super()._said(text, message, prefix)
 
     def _docker(self, found: dict[str, Any]) -> None:
         if self._blocks.open and not found["log"].strip():
