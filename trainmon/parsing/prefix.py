@@ -153,7 +153,7 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
         prefix.labels["module"] = group("ray")
         prefix.node = group("ray_ip") or prefix.node
     elif found := group("pod"):
-        prefix.node = found
+        prefix.node = safe(found)[:253]  # the longest name that Kubernetes allows
     elif found := group("node"):
         prefix.node = found
         if group("node_r"):
