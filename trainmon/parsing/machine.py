@@ -13,6 +13,8 @@ from trainmon.parsing.lines import LineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.tool_lines import ToolReader
 
+_MOST_GLUED = 64
+"""Objects on one line that are looked at; agents end their lines, so that more are somebody's joke."""
 _raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
@@ -27,7 +29,7 @@ class MachineReader(ToolReader):
 
     def _telemetry(self, data: bytes) -> None:
         """A line with an agent's object in it: behind labels, behind half a line, glued to another, cut short."""
-        before, *objects = data.split(agent.HEAD)
+        before, *objects = data.split(agent.HEAD, _MOST_GLUED)
         labels = decode(before[-2000:])
         prefix = peel(labels + "{", self.mtime)
         if len(labels[prefix.end :].strip()) > 3:
