@@ -24,6 +24,7 @@ from random import Random
 from rich.cells import cell_len
 
 sys.path.insert(0, str(Path(__file__).parent))
+from machines import Instrumented, every_state
 from recording import START, Recording
 
 from trainmon.clock import ManualClock
@@ -44,7 +45,8 @@ class Shot:
 
     Attributes:
         name: File name, the number of its comp in front where there is one.
-        moment: "healthy", "alert", "failed", "empty", "starting", the name of a file in tests/logs, or "N nodes".
+        moment: "healthy", "alert", "failed", "empty", "starting", the name of a file in tests/logs, "N nodes",
+            "instruments" (the alert with all machines' instruments), "one node" (of it), or "states" (of GPUs).
         size: Columns and rows. keys: Pressed before the picture is taken.
     """
 
@@ -82,6 +84,13 @@ SHOTS = (
     Shot("27-overview-60x20", "alert", (60, 20)),
     Shot("28-palette", "failed", (120, 35), (":", "m")),
     Shot("29-log-search", "failed", (120, 35), ("6", "/", "A", "L", "L")),
+    Shot("14-gpu", "instruments", (160, 45), ("3", "enter")),
+    Shot("30-gpus-of-all-nodes", "instruments", (160, 45), ("3",)),
+    Shot("31-gpu-80x24", "instruments", (80, 24), ("3", "enter")),
+    Shot("32-gpu-light", "instruments", (160, 45), ("3", "enter"), palette="light"),
+    Shot("33-overview-instruments", "instruments", (200, 60)),
+    Shot("34-states-of-gpus", "states", (120, 24), ("3",)),
+    Shot("35-one-gpu-machine", "one node", (160, 45)),
 )
 
 
@@ -101,6 +110,11 @@ def session_at(moment: str, folder: Path) -> Session:
         clock.advance(42)
         session.pump()
         return session
+    if moment == "states":
+        return every_state()
+    if moment in ("instruments", "one node"):
+        told = Instrumented(folder, only_here=moment == "one node")
+        return told.play(told.step_time(1150) + 0.5)
     if moment == "starting":
         lines = ["loading tokenizer", "loading model weights: 12 of 29 shards", "compiling the step function"]
         return session_of([("train.log", "".join(f"[rank0] {line}\n" for line in lines).encode())], folder)
@@ -175,7 +189,8 @@ async def draw(shot: Shot, session: Session) -> str:
         await pilot.pause(0.2)
         for key in shot.keys:
             await pilot.press(key)
-            await pilot.pause(0.2)
+            session.pump()  # what the key asked of the session: a GPU's page
+            await pilot.pause(0.3)
         svg = app.export_screenshot(title=f"trainmon tail worker-*.log · {shot.size[0]}×{shot.size[1]}")
     return on_grid(svg.replace("#292929", PAPER.get(shot.palette, "#0e1116")))
 

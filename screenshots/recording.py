@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,15 +21,19 @@ SLICE_S = 3.0
 class Recording:
     """Plays the recording into files of `folder` and into a session, up to a moment.
 
+    Args:
+        workers: Those whose logs are played.
+
     Attributes:
         session: The session as it stands; its clock shows the moment.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._all = list(moments())
+    def __init__(self, folder: Path, workers: Sequence[int] = range(WORKERS)) -> None:
+        self._workers = list(workers)
+        self._all = [moment for moment in moments() if moment.worker in self._workers]
         self._zero = START - self._all[0].at
-        self._paths = [folder / f"worker-{worker}.log" for worker in range(WORKERS)]
-        self._sizes = [0] * WORKERS
+        self._paths = [folder / f"worker-{worker}.log" for worker in self._workers]
+        self._sizes = [0] * len(self._workers)
         self.clock = ManualClock(START)
         self.session = Session([str(folder / "worker-*.log")], Settings(), clock=self.clock)
 
@@ -48,7 +52,7 @@ class Recording:
         for path in self._paths:
             path.write_bytes(b"")
         self.session.pump([Opened(n, p.name, str(p), 0, START) for n, p in enumerate(self._paths)])
-        self.session.pump([CaughtUp(n, 0) for n in range(WORKERS)])
+        self.session.pump([CaughtUp(n, 0) for n in range(len(self._paths))])
         for edge, lines in self._slices(until):
             self.clock.advance(max(0.0, self._zero + edge - self.clock.now()))
             self.session.pump(self._append(lines))
@@ -73,15 +77,15 @@ class Recording:
 
     def _append(self, lines: list[Moment]) -> list[SourceEvent]:
         events: list[SourceEvent] = []
-        for worker in range(WORKERS):
+        for n, worker in enumerate(self._workers):
             data = "".join(self._line(m) for m in lines if m.worker == worker).encode()
             if not data:
                 continue
-            with self._paths[worker].open("ab") as file:
+            with self._paths[n].open("ab") as file:
                 file.write(data)
-            offset = self._sizes[worker]
-            self._sizes[worker] += len(data)
-            events.append(Data(worker, 0, offset, data, self._sizes[worker], self.clock.now()))
+            offset = self._sizes[n]
+            self._sizes[n] += len(data)
+            events.append(Data(n, 0, offset, data, self._sizes[n], self.clock.now()))
         return events
 
     def _line(self, moment: Moment) -> str:

@@ -14,12 +14,11 @@ from trainmon.widgets.scale import Scale, clamp, finite, fit_rows
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _SPANS = (
-    _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 20 * _MINUTE, 30 * _MINUTE, 45 * _MINUTE, _HOUR,
-    1.5 * _HOUR, 2 * _HOUR, 3 * _HOUR, 4 * _HOUR, 6 * _HOUR, 8 * _HOUR, 12 * _HOUR, 18 * _HOUR, _DAY, 1.5 * _DAY,
-    2 * _DAY, 3 * _DAY, 4 * _DAY, 6 * _DAY, 8 * _DAY, 12 * _DAY, 18 * _DAY, 30 * _DAY, 60 * _DAY, 120 * _DAY,
-    365 * _DAY,
-)  # fmt: skip
-"""Widths of the window, each up to a half above the one before, from five minutes on."""
+    *(_MINUTE * n for n in (1, 2, 3, 4, 5, 7, 10, 13, 17, 22, 30, 37, 45, 60, 75, 90)),
+    *(_HOUR * n for n in (2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 20)),
+    *(_DAY * n for n in (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 13, 17, 22, 30, 40, 60, 90, 120, 180, 365)),
+)
+"""Widths of the window, from three minutes on each up to two fifths above the one before."""
 _TICKS = (
     5.0, 10.0, 15.0, 30.0, _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 15 * _MINUTE, 30 * _MINUTE, _HOUR,
     2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY, 28 * _DAY, 91 * _DAY,

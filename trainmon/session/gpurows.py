@@ -240,9 +240,12 @@ def row_of(card: Card, look: Look, *, alone: bool = False) -> GpuRow:
 
 
 def weight(card: Card, look: Look) -> tuple[int, bool, float]:
-    """Sorts the worst first: alarms and lost ones, warnings, what is stale, then by memory in use."""
+    """Sorts the worst first: alarms and lost ones, warnings, what is stale, then by memory in use.
+
+    Memory counts in whole per cents, or equals would change places at every look.
+    """
     _, health, _ = condition(card, look)
-    return _RANK[health], not card.mine, -(memory_share(card) or 0.0)
+    return _RANK[health], not card.mine, -round((memory_share(card) or 0.0) * 100.0)
 
 
 def tenths(memory_mb: float) -> float:
