@@ -10,6 +10,7 @@ from trainmon.model import Record
 from trainmon.parsing.formats import Format
 from trainmon.parsing.names import Slot, resolve
 from trainmon.parsing.plan import Plan, fill
+from trainmon.samples import KEY
 
 _CONTAINERS = frozenset(
     [
@@ -93,6 +94,9 @@ class JsonEngine:
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
         here = set(keys)
+        if isinstance(found.get(KEY), str):  # an agent's line: no measurement here, see `LineReader._object`
+            self._plans[keys] = _AGENT
+            return _AGENT
         format_ = next((f for f in self._formats if here.issuperset(f.keys)), None)
         nested = name is None and (
             any(type(v) is dict for v in found.values()) or ("event_type" in found and "key" in found)
@@ -101,6 +105,9 @@ class JsonEngine:
         entry = (plan, name or (format_.name if format_ else "json"), nested)
         self._plans[keys] = entry
         return entry
+
+
+_AGENT = (Plan((), resolve), "json", False)
 
 
 def _flat(found: dict[str, Any]) -> dict[str, Any]:

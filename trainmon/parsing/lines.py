@@ -161,9 +161,9 @@ class LineReader:
     def _object(self, data: bytes) -> None:
         """A line that begins with a brace."""
         found = self._json.decode(data)
-        if (KEY in found if found is not None else data.startswith(AGENT)) and self._agent(data, found, Prefix()):
-            return
         if found is None:
+            if data.startswith(AGENT) and self._agent(data, None, Prefix()):
+                return
             text = decode(data[:_MAX_TEXT])
             if data[1:2] == b"'":
                 if self._dictionary(text, None, ""):
@@ -182,11 +182,12 @@ class LineReader:
         if self._labels:
             record.labels.update(self._labels)
         if self._json.read(record, found):
-            if not self._json_seen:
-                self._json_seen = True
+            self._json_seen = True
             if record.level is None or record.level in _CALM:
                 self._emit(record)
                 return
+        elif KEY in found and self._agent(data, found, Prefix()):
+            return
         self._json_log(record)
 
     def _agent(self, data: bytes, found: dict[str, Any] | None, prefix: Prefix) -> bool:
