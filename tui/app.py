@@ -310,4 +310,4 @@ class TrainmonApp(App[int], inherit_bindings=False):
         text = pasteable(text)
         self.copy_to_clipboard(text[:60_000])  # terminals refuse long sequences; the file has all of it
         path = write_copy(text + "\n")
-        return f"{what} copied" + (f"; also in {path}" if path else "")
+        return f"{what} copied" + (f"; also in {path}" if path else "; no file of it could be written")

@@ -22,15 +22,16 @@ def write_copy(text: str) -> str | None:
     Returns:
         Where it is; None when nothing can be written.
     """
-    from trainmon.settings.state import state_folder
+    from trainmon.patience import within
+    from trainmon.settings.state import PATIENCE_S, state_folder, write_whole
 
     folder, _ = state_folder()
     if folder is None:
         return None
     path = folder / "copied.txt"
     try:
-        path.write_text(text, "utf-8", "replace")
-    except OSError:
+        within(PATIENCE_S, lambda: write_whole(path, text.encode("utf-8", "replace")))
+    except (OSError, TimeoutError):  # a full disk, a home that does not answer: the screen goes on
         return None
     return str(path)
 

@@ -25,6 +25,9 @@ SHOWN = 4096
 """Characters of a line that are looked at for drawing."""
 SIDE_STEP = 20
 """Columns of one step to the side."""
+HANG_S = 2.0
+"""A move that takes longer than this (seconds) hangs."""
+HANGS = "this file does not answer (a network file system that is down?); another one can be chosen"
 
 
 def likely_source(snapshot: Snapshot, screen: Screen[object]) -> int | None:
@@ -67,6 +70,8 @@ class LogPage(Searching):
         self.searching: float | None = None
         self._jobs: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._search: asyncio.Task[None] | None = None
+        self._job: asyncio.Future[None] | None = None
+        self._given_up = False
         self._seen = -1
 
     def parts(self) -> Iterator[Widget]:
@@ -101,13 +106,44 @@ class LogPage(Searching):
 
     async def work(self) -> None:
         """Moves run one behind the other; a file that cannot be read is said, not raised."""
+        loop = asyncio.get_running_loop()
         while True:
             job = await self._jobs.get()
+            self._job = asyncio.ensure_future(self.count_after(job))
+            slow = loop.call_later(HANG_S, self.hangs)
             try:
-                await job()
+                await self._job
             except (OSError, TrainmonError, ValueError) as error:
                 self.told = said(error)
+            except asyncio.CancelledError:
+                if not self._given_up:
+                    raise
+            finally:
+                slow.cancel()
+            self._given_up = False
+            if self.told == HANGS:
+                self.told = ""
             self.draw_lines()
+
+    async def count_after(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Make a move, and learn the number of the line that is on top then."""
+        await job()
+        if self.reader is not None and self.window is not None and self.window.lines:
+            await self.reader.learn_number(self.window.lines[0].offset)
+
+    def hangs(self) -> None:
+        """A move takes too long: the file system does not answer."""
+        if not self.told and self.is_mounted:
+            self.told = HANGS
+            self.head.show(*self.head_spans())
+
+    def give_up(self) -> None:
+        """Forget the moves that wait for a file system; what hangs is left to itself."""
+        while not self._jobs.empty():
+            self._jobs.get_nowait()
+        if self._job is not None and not self._job.done():
+            self._given_up = True
+            self._job.cancel()
 
     async def number(self, reader: RawReader) -> None:
         """Number the lines, and show the numbers once they are known."""
@@ -115,7 +151,7 @@ class LogPage(Searching):
             await reader.number_lines(lambda share: None)
         except OSError as error:
             self.told = said(error)
-        self.draw_lines()
+        self.do(self.grow)
 
     def tell(self, text: str) -> None:
         """Say what happened to the file."""
@@ -127,6 +163,8 @@ class LogPage(Searching):
 
     def change_source(self, source: int, line: int | None = None, offset: int | None = None) -> None:
         """Show another file, or another place of this one."""
+        if source != self.source and self.told == HANGS:
+            self.give_up()
 
         async def begin() -> None:
             if self.reader is None or source != self.source or self.window is None:

@@ -84,13 +84,16 @@ class RawReader:
             return []
         return [Line(raw.offset, raw.end, shown(raw.data)) for raw in await self.log.lines_before(offset, count)]
 
-    def number_of(self, offset: int) -> int | None:
-        """1-based number of the line at an offset, where it is known."""
+    async def learn_number(self, offset: int) -> None:
+        """Find out the number of the line at an offset, as far as lines are counted."""
         known, number = self._numbers
         if known != offset or number is None:
-            number = self.log.line_of(offset)
-            self._numbers = offset, number
-        return number
+            self._numbers = offset, await self.log.line_of(offset)
+
+    def number_of(self, offset: int) -> int | None:
+        """1-based number of the line at an offset, where it was learned; reads nothing."""
+        known, number = self._numbers
+        return number if known == offset else None
 
     def total(self) -> int | None:
         """How many lines there are; None until all are counted."""
@@ -105,7 +108,7 @@ class RawReader:
     async def offset_of(self, number: int, progress: Callable[[float], None]) -> tuple[int, bool]:
         """Where a line begins (of the last line when there are fewer), and whether it exists."""
         at = int(await self.log.goto_line(number, progress))
-        found = self.log.line_of(at)
+        found = await self.log.line_of(at)
         return at, found is None or found >= number
 
     async def find(

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from trainmon.clock import Clock
+from trainmon.patience import LoosePool
 from trainmon.settings import Settings
 from trainmon.tui.terminal import Keeper, check_terminal, choose_palette, forget_stale_size, wants_ascii
 
@@ -106,6 +107,7 @@ def _run(
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(LoosePool())  # a read that hangs must not hold up the way out
         hits = 0
 
         def on_signal(number: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainmon.cli import main
-from trainmon.commands.crash import keep
+from trainmon.commands.crash import MOST, keep
 from trainmon.session.engine import Engine
 
 
@@ -31,10 +31,17 @@ def test_what_went_wrong_while_the_screen_went_on_is_told_at_the_end(
 
 
 def test_a_full_disk_leaves_no_half_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, *_: object) -> None:
-        self.touch()
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("os.replace", full)
     assert keep("details", tmp_path) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_reports_do_not_fill_the_folder(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"crash-20250101-0000{number:02}-1.txt").write_text("old")
+    newest = keep("details", tmp_path)
+    assert newest is not None and "details" in newest.read_text()
+    assert len(list(tmp_path.iterdir())) == MOST and newest.exists()

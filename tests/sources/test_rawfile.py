@@ -78,7 +78,7 @@ def test_lines_and_numbers(content: bytes, data, small_blocks, tmp_path: Path) -
             if index:
                 assert [line.number for line in before] == list(range(max(0, stop - count) + 1, stop + 1))
                 for i, (at, text) in enumerate(wanted):
-                    assert log.line_of(at) == log.line_of(at + len(text)) == i + 1
+                    assert await log.line_of(at) == await log.line_of(at + len(text)) == i + 1
 
     asyncio.run(check())
 

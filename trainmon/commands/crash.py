@@ -7,11 +7,14 @@ import platform
 import sys
 import time
 import traceback
-from contextlib import suppress
 from pathlib import Path
 
 from trainmon import __version__
-from trainmon.settings.state import state_folder
+from trainmon.patience import within
+from trainmon.settings.state import PATIENCE_S, state_folder, write_whole
+
+MOST = 20
+"""Crash reports that are kept."""
 
 
 def report(folder: Path | None = None) -> str:
@@ -34,7 +37,7 @@ def report(folder: Path | None = None) -> str:
 
 
 def keep(details: str, folder: Path | None = None) -> Path | None:
-    """Write a traceback to a file.
+    """Write a traceback to a file. Never waits long, and keeps no more than the newest `MOST` of them.
 
     Args:
         folder: Where; None: the state folder.
@@ -46,12 +49,19 @@ def keep(details: str, folder: Path | None = None) -> Path | None:
         folder, _sentence = state_folder()
     if folder is None:
         return None
-    path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    head = f"trainmon {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv[1:]}\n\n"
+    place = folder
+    path = place / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    machine = os.uname()  # `platform.platform()` would start a program to find out
+    system = f"{machine.sysname} {machine.release} {machine.machine}"
+    head = f"trainmon {__version__}, Python {platform.python_version()}, {system}\n{sys.argv[1:]}\n\n"
+
+    def write() -> None:
+        write_whole(path, (head + details).encode("utf-8", "backslashreplace"))
+        for old in sorted(place.glob("crash-*.txt"))[:-MOST]:
+            old.unlink(missing_ok=True)
+
     try:
-        path.write_text(head + details, "utf-8", "backslashreplace")
-    except OSError:  # a full disk: half a report helps nobody
-        with suppress(OSError):
-            path.unlink()
+        within(PATIENCE_S, write)
+    except (OSError, TimeoutError):
         return None
     return path

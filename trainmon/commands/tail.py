@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trainmon.commands.say import complain
 from trainmon.errors import SourceError, TerminalError, UsageError
+from trainmon.patience import within
 
 if TYPE_CHECKING:
     from trainmon.samples import Sample
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _NAP_S = 1.0
 _REST_S = 3.0
+DISCOVER_S = 10.0
+"""So long a look around the current folder may take, in seconds."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +51,12 @@ def discover(options: argparse.Namespace) -> int:
     """
     from trainmon.sources.discover import discover as look
 
-    found = look()
+    try:
+        found = within(DISCOVER_S, look)
+    except TimeoutError:
+        raise SourceError(
+            "this folder does not answer (a network file system that is down?); name the files to follow"
+        ) from None
     if not found.specs:
         raise SourceError(found.sentence)
     complain(found.sentence)
@@ -66,6 +74,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
     from trainmon.settings.keys import KEYS
 
     settings = load(Path(options.config) if options.config else None)
+    for path in settings.unread:
+        complain(f"{path} does not answer (a network file system that is down?): going on without it")
     changes: dict[str, Any] = {}
     if options.theme:
         changes["theme"] = options.theme

@@ -217,7 +217,8 @@ class Publisher:
         )
 
     def _hint(self, run: RunState) -> str:
-        return self.hint or view.different_runs(run, self._engine.files)
+        engine = self._engine
+        return self.hint or view.not_answering(engine.files, engine.missing) or view.different_runs(run, engine.files)
 
     def _adopt(self, changes: dict[str, Any]) -> bool:
         old = self.snapshot

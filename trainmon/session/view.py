@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from trainmon.catalogue import Catalogue
 from trainmon.model import Incident
+from trainmon.parsing.clean import safe
 from trainmon.session.errors import ErrorGroup
 from trainmon.session.files import SourceFile
 from trainmon.session.nodes import NodeState
@@ -143,6 +144,18 @@ def name_of(run: RunState, files: Mapping[int, SourceFile]) -> str:
     labelled = run.labels.get("model_name") or run.labels.get("job_id")
     read = [file.name for file in files.values() if (file.lines or file.read or file.tail) and not file.chatter]
     return labelled or run_name(read)
+
+
+def not_answering(files: Mapping[int, SourceFile], missing: Mapping[str, SourceView]) -> str:
+    """Which sources hang, in a few words; "" when all answer."""
+    names = [file.name for file in files.values() if file.word == "hangs"]
+    names += [view.name for view in missing.values() if view.word == "hangs"]
+    if not names:
+        return ""
+    first = safe((names[0].rsplit("/", 1)[-1] or names[0])[:160])[:40]
+    if len(names) == 1:
+        return f"{first} does not answer"
+    return f"{first} and {len(names) - 1:,} more do not answer"
 
 
 def different_runs(run: RunState, files: Mapping[int, SourceFile]) -> str:

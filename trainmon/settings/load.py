@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.errors import ConfigError
+from trainmon.patience import within
 from trainmon.settings.keys import KEYS, LATER, TABLES, nearest
 from trainmon.settings.model import TAG_NAMES, Settings
 
@@ -19,6 +20,10 @@ PROJECT_FILE = "trainmon.toml"
 PREFIX = "TRAINMON_"
 MOST_BYTES = 1 << 20
 MOST_PROBLEMS = 20
+PATIENCE_S = 1.0
+"""So long is waited for a file that merely may lie there; it is left out then."""
+NAMED_PATIENCE_S = 5.0
+"""The same for one that was named: it may be what another program is still writing."""
 _NOT_SETTINGS = ("CONFIG",)
 _HEADER = re.compile(r"\s*\[+\s*([^\]#]+?)\s*\]+")
 _ASSIGNMENT = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
@@ -35,6 +40,7 @@ class _Found:
     values: dict[tuple[str, str], object] = field(default_factory=dict)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    unread: list[Path] = field(default_factory=list)
 
 
 def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -64,7 +70,7 @@ def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str
         more = len(found.problems) - MOST_PROBLEMS
         tail = [f"and {more:,} more of this kind"] if more > 0 else []
         raise ConfigError(found.problems[:MOST_PROBLEMS] + tail)
-    settings = Settings(tags=found.tags, files=tuple(reversed(files)))
+    settings = Settings(tags=found.tags, files=tuple(reversed(files)), unread=tuple(found.unread))
     limits = {key: value for (table, key), value in found.values.items() if table == "thresholds"}
     others = {key: value for (table, key), value in found.values.items() if table != "thresholds"}
     return replace(settings, thresholds=replace(Thresholds(), **limits), **others)  # type: ignore[arg-type]
@@ -109,7 +115,14 @@ def _bytes_of(path: Path, named: bool) -> bytes:
 
 def _read_file(path: Path, found: _Found, must_exist: bool) -> bool:
     try:
-        raw = _bytes_of(path, must_exist)
+        # A home on a network file system that is down must not keep anybody from looking at a run.
+        raw = within(NAMED_PATIENCE_S if must_exist else PATIENCE_S, lambda: _bytes_of(path, must_exist))
+    except TimeoutError:
+        if must_exist:
+            found.problems.append(f"{path}: does not answer (a network file system that is down?)")
+        else:
+            found.unread.append(path)
+        return False
     except _Unfit as error:
         found.problems.append(f"{path}: {error}")
         return False

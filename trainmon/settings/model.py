@@ -31,6 +31,7 @@ class Settings:
         gpu, gpu_interval_s: Whether this machine's GPUs are read through NVML, and the seconds between two looks.
         host, host_interval_s: The same of its processors, memory, disks and network.
         files: The configuration files that were read, the strongest first.
+        unread: Those that were looked for and did not answer: what stands in them is not known.
     """
 
     thresholds: Thresholds = Thresholds()
@@ -45,6 +46,7 @@ class Settings:
     host: bool = True
     host_interval_s: float = 2.0
     files: tuple[Path, ...] = ()
+    unread: tuple[Path, ...] = ()
 
     def tags_for(self, source: str) -> dict[str, str]:
         """Return the labels for a source.

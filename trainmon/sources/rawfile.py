@@ -74,7 +74,11 @@ class _Handle:
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
-            os.close(self.fd)
+            try:
+                # Aside: some network file systems ask their server about a close, too.
+                threading.Thread(target=os.close, args=(self.fd,), daemon=True).start()
+            except RuntimeError:  # the interpreter ends
+                os.close(self.fd)
 
 
 class RawLog:
@@ -276,14 +280,14 @@ class RawLog:
 
     # ------------------------------------------------------------------ line numbers
 
-    def line_of(self, offset: int) -> int | None:
+    async def line_of(self, offset: int) -> int | None:
         """1-based number of the line that `offset` stands in; None where the index has not come yet, or on an error.
 
         Reads at most 64 KiB, of a place that was just read in most cases.
         """
         handle = self._handle
         try:
-            return None if handle is None else self._index.number_at(handle.fd, offset)
+            return None if handle is None else await wrap(self._index.number_at)(handle.fd, offset)
         except OSError:
             return None
 
