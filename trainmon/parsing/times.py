@@ -11,6 +11,7 @@ _ISO = re.compile(
 )
 _UTC = UTC
 _START = datetime(1970, 1, 1)
+_CALENDAR_END = 253_370_764_800.0  # the year 9999; file systems hold times beyond it, and before 1970
 _MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
 
 
@@ -67,7 +68,7 @@ def month(name: str) -> int | None:
 
 def without_year(month_: int, day: int, of_day: float, mtime: float | None) -> float | None:
     """The latest such day that is not after the file's time (a day of slack for zones); None without a file time."""
-    if mtime is None:
+    if mtime is None or not 0.0 <= mtime < _CALENDAR_END:
         return None
     for year in (datetime.fromtimestamp(mtime, _UTC).year + 1 - back for back in range(4)):
         try:
@@ -81,7 +82,7 @@ def without_year(month_: int, day: int, of_day: float, mtime: float | None) -> f
 
 def without_date(of_day: float, mtime: float | None) -> float | None:
     """The latest moment with that time of day that is not after the file's time (a minute of slack)."""
-    if mtime is None:
+    if mtime is None or not 0.0 <= mtime < _CALENDAR_END:
         return None
     when = mtime - mtime % 86400 + of_day
     return when if when <= mtime + 60 else when - 86400

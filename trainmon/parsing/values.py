@@ -11,7 +11,7 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _HMS = re.compile(r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
-_WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|ms|m|s)(?![a-z])", re.IGNORECASE)
+_WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|ms|m|s)(?![a-z])", re.IGNORECASE | re.ASCII)
 
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "???", "?", "no log"})
 
