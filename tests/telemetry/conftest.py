@@ -54,7 +54,7 @@ def scene(stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_pa
         path = NVML / "scenarios" / f"{name}.scn"
         if "\n" in name:
             path = tmp_path / "inline.scn"
-            path.write_text(name.replace("INCLUDE", f"include {NVML / 'scenarios'}"))
+            path.write_text(name.replace("INCLUDE", f"include {NVML / 'scenarios'}"), errors="surrogateescape")
         log = tmp_path / "calls.log"
         monkeypatch.setenv("LD_LIBRARY_PATH", f"{stand_in(driver)}:{os.environ.get('LD_LIBRARY_PATH', '')}")
         monkeypatch.setenv("FAKE_NVML_SCENARIO", str(path))

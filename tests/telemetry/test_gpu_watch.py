@@ -334,3 +334,45 @@ def test_wishes_and_places_cross_the_shared_block() -> None:
     assert (place.device, place.opened) == (7, False) and place.call.startswith("nvmlDeviceGetTemperatureThreshold")
     assert abs(place.since - time.monotonic()) < 5
     assert marker.wishes() == Wishes(2.5, 0b1010, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "os.write(1, b'[' * 200_000 + b'\\n')",
+        "os.write(1, b'\\xff\\0' * 1000 + b'\\n{\"end\": [1]}\\n[]\\n1\\n')",
+        "mmap.mmap(options['fd'], 0)[:12] = bytes((1, 0, 0, 0, 0, 0, 0, 0, 0x77, 0x77, 1, 0)); time.sleep(3)",
+        "mmap.mmap(options['fd'], 0)[:12] = bytes((1, 0, 0, 0, 0, 0, 0, 0, 0x77, 0xff, 1, 0)); time.sleep(3)",
+    ],
+)
+def test_a_worker_out_of_its_mind_does_not_end_the_watch(fake_worker, watching, tmp_path: Path, words: str) -> None:
+    first = tmp_path / "first"
+    text = f"if not os.path.exists({str(first)!r}):\n    open({str(first)!r}, 'w').close()\n    {words}\n"
+    watched, heard = watching(
+        command=fake_worker(text + "while True:\n    sample(0)\n    say(tick=1)\n    time.sleep(0.2)")
+    )
+    heard.until(lambda h: h.has(0))
+    assert watched._thread.is_alive()
+
+
+def test_a_worker_that_writes_without_end_is_read_in_portions(fake_worker, watching) -> None:
+    watched, heard = watching(
+        command=fake_worker("sample(0)\nwhile True:\n    os.write(1, b'{\"tick\": 1}\\n' * 5000)\n")
+    )
+    heard.until(lambda h: h.has(0))
+    assert watched._worker is not None and len(watched._worker.lines() or ()) < 400_000
+
+
+def test_whatever_fails_in_the_watch_it_goes_on(fake_worker, watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainmon.telemetry.gpu.watch.TRY_S", 0.1)
+    once = iter([ZeroDivisionError()])
+    taken = GpuWatch._take
+
+    def take(self, *args) -> None:
+        for error in once:
+            raise error
+        taken(self, *args)
+
+    monkeypatch.setattr(GpuWatch, "_take", take)
+    _, heard = watching(command=fake_worker("while True:\n    sample(0)\n    time.sleep(0.2)"))
+    heard.until(lambda h: h.driver.state == "failing" and h.has(0))

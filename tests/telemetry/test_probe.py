@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from trainmon.telemetry.probe import probe
@@ -41,6 +43,11 @@ class TestWithADriver:
         monkeypatch.setenv("FAKE_NVML_NOW", "6")
         assert probe(timeout_s=1.0).word == "hangs"
 
+    def test_bytes_that_are_no_text_are_shown_as_far_as_they_can_be(self, scenario) -> None:
+        scenario('system gpus=1 driver="5\x1b[31m50"\ngpu=all name="E\x1b[31m\udcffVIL"\n')
+        report = probe()
+        assert report.word == "ok" and report.gpus == ("E [31m\ufffdVIL",) and report.driver == "5 [31m50"
+
     def test_doctor_shows_it(self, scenario) -> None:
         from trainmon.commands.doctor import findings
 
@@ -56,3 +63,9 @@ def test_without_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         assert report.driver  # a machine that really has one
     else:
         assert report.word == "no driver" and ("libnvidia-ml" in report.sentence or "accelerator" in report.sentence)
+
+
+def test_a_library_that_prints_does_not_spoil_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pynvml.py").write_text("import os\nos.write(1, b'[' * 200_000 + b'\\n')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert probe().word == "refused"

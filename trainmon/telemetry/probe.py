@@ -7,9 +7,16 @@ trainmon.telemetry.probe`, reads one JSON line from it and kills it after the ti
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
+
+from trainmon.telemetry.gpu import sentences
+from trainmon.telemetry.gpu.device import DriverGone
+from trainmon.telemetry.gpu.nvml import Nvml, Refused, own_output
+from trainmon.telemetry.gpu.opening import count
+from trainmon.telemetry.gpu.place import BLOCK, Marker
 
 TIMEOUT_S = 5.0
 """`nvmlInit` takes up to about a second on a machine of eight GPUs without persistence mode."""
@@ -50,15 +57,12 @@ def probe(timeout_s: float = TIMEOUT_S) -> NvmlReport:
         )
     try:
         word, sentence, driver, gpus = json.loads(out)
-    except ValueError:
+    except (ValueError, TypeError):
         return NvmlReport("refused", f"asking the NVIDIA driver ended with exit code {child.returncode}")
     return NvmlReport(word, sentence, driver, tuple(gpus))
 
 
 def _ask() -> tuple[str, str, str, list[str]]:
-    from trainmon.telemetry.gpu import sentences
-    from trainmon.telemetry.gpu.nvml import code_of
-
     try:
         import pynvml
 
@@ -66,26 +70,24 @@ def _ask() -> tuple[str, str, str, list[str]]:
             raise ImportError("another package of that name")
     except ImportError:
         return "refused", sentences.NO_BINDING, "", []
+    lib = Nvml(pynvml, Marker(memoryview(bytearray(BLOCK))))
     try:
-        pynvml.nvmlInit()
-    except Exception as error:
-        state, sentence = sentences.refusal(code_of(error))
+        lib.start()
+        gpus = [_name(lib, index) for index in range(count(lib))]
+    except (Refused, DriverGone) as error:
+        state, sentence = sentences.refusal(error.code)
         return "no driver" if state in ("no driver", "unsupported") else "refused", sentence, "", []
-    driver = _text(pynvml.nvmlSystemGetDriverVersion())
-    gpus = [_name(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
-    return "ok", f"driver {driver}, {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", driver, gpus
+    return "ok", f"driver {lib.driver}, {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", lib.driver, gpus
 
 
-def _name(pynvml: object, index: int) -> str:
+def _name(lib: Nvml, index: int) -> str:
     try:
-        return _text(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index)))  # type: ignore[attr-defined]
-    except Exception as error:  # one sick GPU must not hide the others
-        return f"GPU {index}: {error}"
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        return lib.text("nvmlDeviceGetName", lib.ask("nvmlDeviceGetHandleByIndex", index))
+    except Refused as refused:  # one sick GPU must not hide the others
+        return f"GPU {index}: {refused.text}"
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask()))
+    own = own_output()
+    os.write(own, json.dumps(_ask()).encode())
+    os._exit(0)  # without a farewell, which would call into the driver's library

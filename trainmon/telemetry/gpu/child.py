@@ -20,6 +20,8 @@ COMMAND = (sys.executable, "-P", "-m", "trainmon.telemetry.gpu.worker")
 _CHUNK = 1 << 16
 _LONGEST = 1 << 20
 """Bytes of a line; a worker that writes a longer one is out of its mind."""
+_MOST_CHUNKS = 64
+"""Read at one look: whoever writes without end must not keep the watchdog from everything else."""
 
 
 class Child:
@@ -70,7 +72,7 @@ class Child:
     def lines(self) -> list[dict[str, Any]] | None:
         """What it has written since the last time; None once it is gone and everything is read."""
         found: list[dict[str, Any]] = []
-        while True:
+        for _ in range(_MOST_CHUNKS):
             try:
                 data = os.read(self.fd, _CHUNK)
             except BlockingIOError:
@@ -85,12 +87,13 @@ class Child:
             for line in whole:
                 try:
                     one = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(one, dict):
                     found.append(one)
             if len(data) < _CHUNK:
-                return found
+                break
+        return found
 
     def place(self) -> Place | None:
         """Where it is; None when it moves right now."""

@@ -7,6 +7,7 @@ calls of one, or trusts the size of the driver's records.
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from typing import Any
 
@@ -78,6 +79,14 @@ def code_of(error: Exception) -> int:
         return value
     # The wrappers of the process lists raise this one, which is no NVMLError, for a symbol that the driver lacks.
     return FUNCTION_NOT_FOUND if type(error).__name__ == "NVMLLibraryMismatchError" else NO_CODE
+
+
+def own_output() -> int:
+    """A descriptor of this process's standard output, for it alone: what the driver's library prints goes nowhere."""
+    own, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return own
 
 
 class Nvml:

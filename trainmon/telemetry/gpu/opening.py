@@ -12,6 +12,7 @@ from trainmon.telemetry.gpu import gpm, surroundings
 from trainmon.telemetry.gpu import nvml as codes
 from trainmon.telemetry.gpu.device import Device, DeviceGone, DriverGone
 from trainmon.telemetry.gpu.nvml import Nvml, Refused
+from trainmon.telemetry.gpu.place import MOST_GPUS
 
 _T = TypeVar("_T")
 _STATES: dict[int, GpuState] = {
@@ -35,7 +36,7 @@ def count(lib: Nvml) -> int:
         DriverGone: When it does not say.
     """
     try:
-        return max(0, min(int(lib.ask("nvmlDeviceGetCount")), 64))
+        return max(0, min(int(lib.ask("nvmlDeviceGetCount")), MOST_GPUS))
     except Refused as refused:
         raise DriverGone(refused.code) from None
 

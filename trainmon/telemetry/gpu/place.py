@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 BLOCK = 128
 """Bytes."""
+MOST_GPUS = 64
+"""As many as the mask of those that are left out has bits."""
 NONE = -1
 """No particular GPU."""
 IDLE = "idle"
@@ -86,4 +88,6 @@ def read_place(block: memoryview) -> Place | None:
     if raw != bytes(block[: _PLACE.size]):
         return None
     since, device, opened, name = _PLACE.unpack(raw)
+    if not 0 <= device < MOST_GPUS:  # a library that writes where it should not has been here
+        device = NONE
     return Place(since / 1e9, device, bool(opened), name.rstrip(b"\0").decode("ascii", "replace"))

@@ -138,11 +138,14 @@ class GpuWatch:
         self._say("starting", sentences.STARTING)
         try:
             while not self._stopping:
-                self._step()
+                try:
+                    self._step()
+                except Exception as error:  # a worker that is out of its mind must not end the watch
+                    self._bury_all()
+                    self._start_at = time.monotonic() + TRY_S
+                    self._say("failing", f"reading NVML failed ({type(error).__name__}); tried again in {TRY_S:g} s")
         finally:
-            self._bury(self._worker)
-            self._bury(self._probe)
-            self._worker = self._probe = None
+            self._bury_all()
             read, write, self._wake_read, self._wake_write = self._wake_read, self._wake_write, -1, -1
             os.close(write)
             os.close(read)
@@ -169,9 +172,7 @@ class GpuWatch:
         """The user let go, or took hold again."""
         self._refresh = False
         if self._released:
-            self._bury(self._worker)
-            self._bury(self._probe)
-            self._worker = self._probe = None
+            self._bury_all()
             self._start_at = None
             self._out.clear()
             self._say("released", sentences.RELEASED)
@@ -209,6 +210,11 @@ class GpuWatch:
         if child is not None:
             child.kill()
             self._graves.append(child)
+
+    def _bury_all(self) -> None:
+        self._bury(self._worker)
+        self._bury(self._probe)
+        self._worker = self._probe = None
 
     def _wait(self, now: float) -> None:
         poll = select.poll()

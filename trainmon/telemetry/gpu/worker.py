@@ -20,7 +20,7 @@ from trainmon.telemetry.gpu import sentences, surroundings
 from trainmon.telemetry.gpu.device import Device, DeviceGone, Draft, DriverGone
 from trainmon.telemetry.gpu.events import Events
 from trainmon.telemetry.gpu.metrics import RARE_S, SLOW_S, THROUGHPUT, THROUGHPUT_S, table
-from trainmon.telemetry.gpu.nvml import Nvml, Refused
+from trainmon.telemetry.gpu.nvml import Nvml, Refused, own_output
 from trainmon.telemetry.gpu.opening import count, open_device, read_instances
 from trainmon.telemetry.gpu.people import People
 from trainmon.telemetry.gpu.place import IDLE, WRITE, Marker
@@ -43,9 +43,10 @@ _DIE_WITH_PARENT, _KILL = 1, 9
 class Out:
     """The pipe to the watchdog."""
 
-    def __init__(self, node: str, marker: Marker) -> None:
+    def __init__(self, node: str, marker: Marker, fd: int) -> None:
         self.node = node
         self._marker = marker
+        self._fd = fd
         self._lines: list[str] = []
         self._flushed = 0.0
 
@@ -69,7 +70,7 @@ class Out:
         self._marker.at(WRITE)
         while data:
             try:
-                data = data[os.write(1, data) :]
+                data = data[os.write(self._fd, data) :]
             except OSError:
                 os._exit(0)
 
@@ -342,7 +343,7 @@ def main(options: dict[str, Any]) -> NoReturn:
     """
     _die_with(options["parent"])
     marker = Marker(memoryview(mmap.mmap(options["fd"], 0)))
-    out = Out(options["node"], marker)
+    out = Out(options["node"], marker, own_output())
     root = options.get("root", "/")
     marker.at("import")
     try:
