@@ -47,6 +47,7 @@ class GpuPage(Behind):
         self.row = row
         self.detail: GpuDetail | None = None
         self.first = 0
+        self.gone = False
         self.head = Drawn(id="head")
         self.charts = [Chart(id=f"chart{number}") for number in range(CHARTS)]
         self.memory = Drawn(id="memory")
@@ -94,8 +95,11 @@ class GpuPage(Behind):
         return self.laid(width, 2, height - 3)
 
     def on_resize(self) -> None:
+        """Another size may be the other form of the page."""
         self.first = 0
         self.show_footer()
+        if self.detail is not None:
+            self.show_detail(self.detail)
 
     # ------------------------------------------------------------ life
 
@@ -121,10 +125,14 @@ class GpuPage(Behind):
     def take(self, detail: GpuDetail | None) -> None:
         """A new picture of the GPU; of another one, or of none, it changes nothing."""
         if detail is None or detail.row.key != self.row.key:
+            if detail is None and self.detail is not None and self.detail.row.key == self.row.key and not self.gone:
+                self.gone = True
+                self.notice("this GPU is not known any more: these are its last figures")
             if self.detail is None:
                 self.facts.show(_waiting)
                 self.head.show(lambda width, height: _waiting(width)[:height])
             return
+        self.gone = False
         before = self.content(self.app.size.width) if self.detail is not None else None
         first = self.detail is None
         self.detail, self.row = detail, detail.row

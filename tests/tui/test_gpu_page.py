@@ -144,6 +144,21 @@ async def test_on_a_small_screen_the_page_is_facts(still, size):
         assert "checkpoint-1000" in shown_on(app) or "loses 120" in shown_on(app)
 
 
+async def test_a_terminal_that_grows_and_shrinks_changes_the_form_of_the_page(still):
+    app = TrainmonApp(still("alert"))
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.open_gpu(app.snapshot.gpus.rows[3])
+        await pilot.pause(0.2)
+        assert "slows at 85" in shown_on(app) and "memory by owner" not in shown_on(app)
+        await pilot.resize_terminal(160, 45)
+        await pilot.pause(0.3)
+        text = shown_on(app)
+        assert "memory by owner" in text and "11:10" in text and "SM clock  1,410 MHz" in text
+        await pilot.resize_terminal(30, 8)
+        await pilot.pause(0.3)
+        assert "memory by owner" not in shown_on(app) and "97 %" in shown_on(app)
+
+
 async def test_a_lost_gpu_says_what_to_do_in_place_of_figures(still):
     session = still("gallery")
     lost = session.snapshot.gpus.rows[3]
@@ -155,6 +170,18 @@ async def test_a_lost_gpu_says_what_to_do_in_place_of_figures(still):
         app.open_gpu(lost)
         await pilot.pause(0.2)
         assert "drain the node" in " ".join(shown_on(app).split())
+
+
+async def test_a_gpu_that_goes_keeps_its_last_figures_and_says_so(still):
+    session = still("alert")
+    app = TrainmonApp(session)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press(*OPEN)
+        await pilot.pause()
+        session.put(replace(session.snapshot, gpu=None))
+        await pilot.pause(0.3)
+        text = shown_on(app)
+        assert "not known any more" in text and "grown since step 880" in text
 
 
 async def test_all_gpus_then_one_node_then_all_again(still):
