@@ -24,6 +24,7 @@ class GpuRow:
         link_gb_s: NVLink (else PCIe) traffic in and out.
         mine: Held by the training that is watched; False: by others or nobody (then it raises no alarm).
         missing: (metric, why it cannot be had), for the figures that are None.
+        memory_note: "unified" where the memory is the host's own; "" usually.
     """
 
     node: str
@@ -51,6 +52,7 @@ class GpuRow:
     throttle: tuple[str, ...] = ()
     mine: bool = True
     missing: tuple[tuple[str, str], ...] = ()
+    memory_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class Columns:
         told = max((width_of(row.word) for row in rows), default=0)
         self.word = 0 if self.narrow else 11 if self.wide and (panel.window_s is not None or told > 5) else 8
         if width >= LINKED:
-            self.word = max(self.word, 13)
+            self.word = max(self.word, 15)
         end -= self.word
         self.link = self.mhz = self.watts = self.heat = self.rank = 0
         if width >= LINKED and has("link_gb_s"):
@@ -127,7 +127,8 @@ class Columns:
         self.util_at = start + gap
         self.util = self.util_at + self.util_bar + 4 if util else 0
         self.memory_at = (self.util + (3 if not self.narrow else 2)) if util else start + gap
-        self.memory_bar = max(0, self.memory - 5 - self.memory_at)
+        digits = max((width_of(units.memory(row.memory_mb)) for row in rows), default=4)
+        self.memory_bar = max(0, self.memory - max(5, digits + 1) - self.memory_at)
         if self.memory_bar < 3:
             self.memory_bar = 0
         if self.util_bar < 3:
@@ -138,6 +139,9 @@ def heads(panel: GpuPanel, rows: Sequence[GpuRow], columns: Columns) -> list[tup
     """(first column, text) of the column heads."""
     totals = {units.memory_total(row.total_mb) for row in rows if row.total_mb}
     size = f"GiB of {totals.pop()}" if len(totals) == 1 else "GiB"
+    notes = {row.memory_note for row in rows}
+    if len(notes) == 1 and (note := notes.pop()) and not columns.narrow:
+        size += f", {note}"
     out: list[tuple[int, str]] = []
     if not columns.narrow:
         out.append((1, "node" if columns.by_node else "gpu"))
@@ -184,7 +188,11 @@ def draw_row(row: GpuRow, columns: Columns, width: int, stale: bool) -> Pen:
     line = "muted" if quiet else "data"
     if columns.util:
         share = None if row.util_percent is None else row.util_percent / 100
-        pen.spans(columns.util_at, bar(share, columns.util_bar, line))
+        why = next((why for metric, why in row.missing if metric == "gpu_utilization"), "") if share is None else ""
+        if why and columns.util_bar >= 8:
+            pen.put(columns.util_at, cut(why, columns.util_bar), "muted")
+        else:
+            pen.spans(columns.util_at, bar(share, columns.util_bar, line))
         pen.right(columns.util, units.bare_percent(row.util_percent), text)
     share, level = memory_share(row), memory_colour(row)
     if share is not None:

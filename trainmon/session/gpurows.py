@@ -156,8 +156,14 @@ def _alarm_word(card: Card, alarm: Incident) -> str:
     if alarm.kind == "thermal_throttle":
         return next((word for reason, word in _THROTTLES if reason in card.throttle), "throttled")
     return {"gpu_underutil": "idle", "straggler": "slow", "hang": "hangs"}.get(
-        alarm.kind, alarm.title if alarm.severity == "critical" else alarm.title.lower()
+        alarm.kind, alarm.title if alarm.severity == "critical" else _calm(alarm.title)
     )
+
+
+def _calm(title: str) -> str:
+    """ "NVLINK DOWN" -> "NVLink down"."""
+    names = {"nvlink": "NVLink", "pcie": "PCIe", "ecc": "ECC", "gpu": "GPU", "xid": "Xid"}
+    return " ".join(names.get(word, word) for word in title.lower().split())
 
 
 def memory_of(card: Card) -> float | None:
@@ -235,6 +241,7 @@ def row_of(card: Card, look: Look, *, alone: bool = False) -> GpuRow:
         throttle=card.throttle,
         mine=card.mine,
         missing=missing,
+        memory_note="unified" if card.facts.get("memory", "").startswith("unified") else "",
         **figures,
     )
 
