@@ -48,6 +48,18 @@ def test_old_files_are_kept_as_far_as_asked(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.glob("b*")] == ["b.jsonl"]
 
 
+def test_a_pipe_is_never_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    file = AgentFile(path, max_bytes=10, keep=2)
+    for _ in range(3):
+        file.write([b"longer than that"])
+    assert os.read(reader, 1000) == b"longer than that\n" * 3 and list(tmp_path.iterdir()) == [path]
+    file.close()
+    os.close(reader)
+
+
 def test_a_follower_loses_nothing_while_files_rotate(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     file = AgentFile(path, max_bytes=300, keep=3)

@@ -7,6 +7,7 @@ descriptor reads it to the end and goes on with the new one.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from trainmon.errors import SourceError
@@ -34,6 +35,7 @@ class AgentFile:
         self._fd = -1
         self._size = 0
         self._torn = False
+        self._regular = True
         self._writes = 0
         self.problem = ""
         """Why nothing is written at present, in words; "" while all is well."""
@@ -78,7 +80,7 @@ class AgentFile:
             self.close()
         if self._fd < 0:
             self._open()
-        if self._size >= self._max:
+        if self._size >= self._max and self._regular:
             self._rotate()
 
     def _open(self) -> None:
@@ -86,7 +88,9 @@ class AgentFile:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(self.path, flags, 0o644)
         try:
-            self._size = os.fstat(fd).st_size
+            found = os.fstat(fd)
+            self._size = found.st_size
+            self._regular = stat.S_ISREG(found.st_mode)  # a pipe or /dev/null stays where it is
             self._torn = self._size > 0 and not self._ends_whole()
         except BaseException:
             os.close(fd)
