@@ -19,7 +19,7 @@ LAYERS = (
 
 LIGHT = {
     "trainmon", "trainmon.cli", "trainmon.errors", "trainmon.commands", "trainmon.commands.arguments",
-    "trainmon.commands.say",
+    "trainmon.commands.ending", "trainmon.commands.say",
 }  # fmt: skip
 """What `--help` may load."""
 

@@ -5,15 +5,14 @@ Everything that takes time to load is imported by the command that needs it, so 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
 
 from trainmon import __version__
 from trainmon.commands.arguments import PARSERS, overview, tail_parser
-from trainmon.commands.say import complain
-from trainmon.errors import ConfigError, TrainmonError, UsageError
+from trainmon.commands.ending import code_of
+from trainmon.errors import TrainmonError, UsageError
 
 
 def _choose(arguments: list[str]) -> tuple[str, list[str]]:
@@ -69,34 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     _occupy_closed()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a locale without our signs is no reason to fail
-    try:
+
+    def work() -> int:
         if sys.stdout is None:
             raise TrainmonError("standard output is closed: there is nowhere to write to")
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         return code
-    except ConfigError as error:
-        for problem in error.problems:
-            complain(problem)
-        return error.exit_code
-    except TrainmonError as error:
-        complain(str(error))
-        return error.exit_code
-    except SystemExit as error:  # argparse, after --help
-        return error.code if isinstance(error.code, int) else 0
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        _drop_output()  # whoever read it has enough
-        return 0
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            return _crashed()
-        _drop_output()
-        complain(f"the output cannot be written ({(error.strerror or '').lower()})")
-        return 1
-    except Exception:
-        return _crashed()
+
+    return code_of(work)
 
 
 def _occupy_closed() -> None:
@@ -106,15 +86,3 @@ def _occupy_closed() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
-
-
-def _drop_output() -> None:
-    """What is still buffered must not fail again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _crashed() -> int:
-    from trainmon.commands.crash import report
-
-    complain(report())
-    return 1

@@ -40,7 +40,16 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "tail needs a SOURCE: a file, a 'pattern', a folder or -; plain `trainmon` looks for logs in this folder"
         )
-    return follow(options.sources, options, settings_of(options))
+    return _guarded(options, options.sources, lambda: follow(options.sources, options, settings_of(options)))
+
+
+def _guarded(options: argparse.Namespace, specs: list[str], work: Callable[[], int]) -> int:
+    """Do it where a file system that hangs cannot keep the prompt from coming back."""
+    from trainmon.commands.shield import may_stick, shielded
+
+    homes = [os.environ.get(name, "") for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")]
+    paths = [os.path.expanduser(spec) for spec in (*specs, *homes, options.config or "", ".") if spec not in ("", "-")]
+    return shielded(work) if may_stick(paths) else work()
 
 
 def discover(options: argparse.Namespace) -> int:
@@ -60,7 +69,7 @@ def discover(options: argparse.Namespace) -> int:
     if not found.specs:
         raise SourceError(found.sentence)
     complain(found.sentence)
-    return follow(found.specs, options, settings_of(options))
+    return _guarded(options, found.specs, lambda: follow(found.specs, options, settings_of(options)))
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

@@ -28,7 +28,7 @@ CHECK_S = 1.0
 """How often each path is looked at, in seconds."""
 SCAN_S = 1.0
 """How often patterns are matched again, in seconds, as far as that is cheap."""
-HANG_S = 2.0
+HANG_S = 1.5
 """A call that takes longer than this (seconds) hangs."""
 BATCH = 1024 * 1024
 """Bytes that one call of the sink carries, about."""
