@@ -9,7 +9,7 @@ from trainmon import units
 from trainmon.snapshot import ChartView, ErrorView, MetricView, NodeView, Snapshot
 from trainmon.widgets.alert_strip import ordered
 from trainmon.widgets.chart import chart_value
-from trainmon.widgets.gpu_table import memory_colour, memory_share
+from trainmon.widgets.gpu_rows import label_of, memory_colour, memory_share
 from trainmon.widgets.metrics import metric_trend
 from trainmon.widgets.node_table import natural
 from trainmon.widgets.paint import HEALTH_GLYPHS, HEALTH_TOKENS, Instrument, Pen, Row, Span, cut, width_of
@@ -102,11 +102,21 @@ class _Sheet:
         self.rows.append(pen.row())
 
 
-def _gpu_fact(snapshot: Snapshot) -> tuple[list[Span], list[Span]]:
-    """The fullest GPU and its share."""
-    known = [row for row in snapshot.gpus.rows if row.memory_mb is not None]
+def _gpu_fact(snapshot: Snapshot, room: int) -> tuple[list[Span], list[Span]]:
+    """The worst GPU with what is wrong with it, else the fullest and its share; a driver with a fault before both."""
+    panel = snapshot.gpus
+    if panel.bad and panel.sentence:
+        return [("▲ ", "warning+bold"), (cut(panel.sentence, room - 2), "warning")], []
+    for health in ("critical", "warning"):
+        for ill in panel.rows:
+            # An alarm about memory is told by the figures themselves.
+            if ill.state and ill.health == health and ill.word and not memory_colour(ill):
+                name = f"{HEALTH_GLYPHS[health]} gpu{label_of(ill)} "
+                return [(name, health + "+bold"), (ill.word, health + "+bold")], []
+    known = [row for row in panel.rows if row.memory_mb is not None]
     if not known:
-        return [(units.NONE, "muted")], []
+        told = panel.sentence if not panel.rows else ""
+        return [(cut(told, room) if told else units.NONE, "muted")], []
     row = max(known, key=lambda one: (memory_share(one) or 0.0, one.memory_mb or 0.0))
     share, colour = memory_share(row), memory_colour(row)
     name = f"gpu{row.index}" if row.index is not None else row.node
@@ -172,7 +182,7 @@ def _column(snapshot: Snapshot, width: int) -> list[Row]:
         sheet.add("speed", spans, line)
     else:
         sheet.add("speed", [(units.NONE, "muted")])
-    sheet.add("GPU", *_gpu_fact(snapshot))
+    sheet.add("GPU", *_gpu_fact(snapshot, sheet.width - _LABEL - 1))
     sheet.add("nodes", *_node_fact(snapshot.nodes, width - 1 - _LABEL))
     firing = [alert for alert in ordered(snapshot.alerts) if alert.state == "firing"]
     worst = _worst(snapshot.nodes, firing[0].node if firing else None)

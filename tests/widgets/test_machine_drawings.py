@@ -14,6 +14,7 @@ from trainmon.samples import GpuProcess
 from trainmon.snapshot import ChartView, GpuDetail, GpuPanel, GpuRow, HostFigure, HostPanel, LinkRow, Points, Span
 from trainmon.widgets.cells import Row, plain
 from trainmon.widgets.chart import draw_chart
+from trainmon.widgets.facts import draw_facts
 from trainmon.widgets.gpu_detail import (
     detail_text,
     draw_gpu_head,
@@ -293,3 +294,16 @@ def test_links_have_their_errors_and_flaps(story: ModuleType) -> None:
     assert rows[2].split() == ["✗", "mlx5_4", "active", "12", "of", "50", "1,840", "3", "11:08:52"]
     assert rows[7].split() == ["○", "eth1", "down", "–", "–", "0", "–"]
     assert "errors/min" not in lines(draw_links(story.machines.host(), 40, 9))[1]
+
+
+def test_the_smallest_screen_names_the_gpu_that_is_ill(story: ModuleType) -> None:
+    def fact(panel: GpuPanel) -> str:
+        snapshot = replace(story.alert(), gpus=panel)
+        return next(row for row in lines(draw_facts(snapshot, 40, 9)) if row.startswith(" GPU"))
+
+    states = story.machines.states()
+    assert fact(states) == " GPU    ▲ the NVIDIA driver was update…"
+    assert fact(replace(states, bad=False, sentence="")) == " GPU    ✗ gpu3 Xid 79"
+    assert fact(replace(states, bad=False, rows=states.rows[:3])) == " GPU    ▲ gpu2 thermal"
+    assert fact(replace(states, bad=False, rows=states.rows[:2])).endswith("96 %")
+    assert fact(GpuPanel(sentence="no NVIDIA driver here")) == " GPU    no NVIDIA driver here"
