@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,7 +124,7 @@ def test_a_file_that_was_moved_away_is_made_anew(tmp_path: Path) -> None:
     file = AgentFile(path, max_bytes=1 << 20, keep=1)
     file.write([b"first"])
     path.rename(tmp_path / "gone")
-    for _ in range(agentfile.LOOK_EVERY + 1):
+    for _ in range(2):
         file.write([b"later"])
     assert b"later" in path.read_bytes()
 
@@ -162,6 +163,24 @@ time.sleep(600)
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert lock.take(time.time()) is None
+
+
+def test_a_lock_whose_folder_was_made_anew_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agentlock, "BEAT_S", 0.0)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    one, other = AgentLock(folder / ".lock"), AgentLock(folder / ".lock")
+    assert one.take(1000.0) is None and one.beat() is None
+    shutil.rmtree(folder)
+    assert one.beat() is None  # nothing can be done, and nobody else can be there
+    folder.mkdir()
+    assert one.beat() is None
+    held = other.take(1001.0)
+    assert held is not None and held.pid == os.getpid()
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert other.take(1002.0) is None
+    assert one.beat() == Holder(os.getpid(), 1002.0)
 
 
 def test_without_flock_the_age_of_the_file_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from trainmon.commands.say import complain
 from trainmon.commands.tail import signals_raise
 from trainmon.errors import SourceError, UsageError
 from trainmon.outputs.agentfile import AgentFile
-from trainmon.outputs.agentlock import AgentLock
+from trainmon.outputs.agentlock import AgentLock, Holder
 from trainmon.samples import DriverSample, GpuSample, HostSample, Sample, to_object
 from trainmon.telemetry.names import node_name
 from trainmon.telemetry.station import Station
@@ -116,6 +116,7 @@ class _Place:
         self._file: AgentFile | None = None
         self._lock: AgentLock | None = None
         self._told = ""
+        self._node = node
         self.folder = Path.cwd()
         self.name = "standard output"
         if options.out == "-":
@@ -132,17 +133,20 @@ class _Place:
         except OSError as error:
             raise SourceError(f"{path.parent} cannot be written ({(error.strerror or '').lower()})") from None
         if holder is not None:
-            from trainmon.units import duration
-
-            who = f" (process {holder.pid}" if holder.pid else ""
-            if who and holder.since:
-                who += f", for {duration(max(0.0, time.time() - holder.since))}"
-            raise SourceError(f"an agent of {node} writes to {path.parent} already{who + ')' if who else ''}")
+            raise SourceError(self._taken(holder))
         try:
             self._file = AgentFile(path, max_bytes=options.max_size, keep=options.keep)
         except SourceError:
             self._lock.free()
             raise
+
+    def _taken(self, holder: Holder) -> str:
+        from trainmon.units import duration
+
+        who = f" (process {holder.pid}" if holder.pid else ""
+        if who and holder.since:
+            who += f", for {duration(max(0.0, time.time() - holder.since))}"
+        return f"an agent of {self._node} writes to {self.folder} already{who + ')' if who else ''}"
 
     def write(self, lines: list[bytes]) -> None:
         """Write lines; a disk that is full is told of once, and so is that it goes on."""
@@ -162,9 +166,14 @@ class _Place:
         self._told = problem
 
     def beat(self) -> None:
-        """Show that we live."""
-        if self._lock is not None:
-            self._lock.beat()
+        """Show that we live.
+
+        Raises:
+            SourceError: The folder was removed and made anew, and another agent of this node was there first.
+        """
+        holder = self._lock.beat() if self._lock is not None else None
+        if holder is not None:
+            raise SourceError(self._taken(holder))
 
     def close(self) -> None:
         """Let go of file and lock."""

@@ -12,9 +12,6 @@ from pathlib import Path
 
 from trainmon.errors import SourceError
 
-LOOK_EVERY = 16
-"""Writes between two looks whether the file is still where it was (moved away, deleted, its folder gone)."""
-
 
 class AgentFile:
     """Appends lines to a file.
@@ -36,7 +33,6 @@ class AgentFile:
         self._size = 0
         self._torn = False
         self._regular = True
-        self._writes = 0
         self.problem = ""
         """Why nothing is written at present, in words; "" while all is well."""
         self.dropped = 0
@@ -75,8 +71,7 @@ class AgentFile:
     # ------------------------------------------------------------
 
     def _prepare(self) -> None:
-        self._writes += 1
-        if self._fd >= 0 and self._writes % LOOK_EVERY == 0 and self._moved():
+        if self._fd >= 0 and self._moved():  # away, deleted, its folder gone
             self.close()
         if self._fd < 0:
             self._open()

@@ -80,15 +80,34 @@ class AgentLock:
         self._fd = fd
         return None
 
-    def beat(self) -> None:
-        """Touch the file, at most once in ten seconds."""
+    def beat(self) -> Holder | None:
+        """Touch the file, at most once in ten seconds. One that is gone (with its folder) is made anew.
+
+        Returns:
+            None while the lock is ours, else who took it meanwhile.
+        """
         now = time.monotonic()
-        if self._fd >= 0 and now - self._beaten >= BEAT_S:
-            self._beaten = now
-            try:
-                os.utime(self._fd)
-            except OSError:
-                pass
+        if self._fd < 0 or now - self._beaten < BEAT_S:
+            return None
+        self._beaten = now
+        mine = self._fd
+        try:
+            os.utime(mine)
+            if self._there():
+                return None
+            holder = self.take(time.time())
+        except OSError:
+            return None  # there is no folder: nobody else can be in it
+        if holder is None:
+            os.close(mine)
+        return holder
+
+    def _there(self) -> bool:
+        """Whether the file that we hold is still the one of that name."""
+        try:
+            return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self._fd))
+        except FileNotFoundError:
+            return False
 
     def free(self) -> None:
         """Let go. The file stays, empty: removing it would let two agents hold two files of one name."""
