@@ -7,14 +7,15 @@ looked for, writer by writer (rank, node), since many print at once. Rows may be
 from __future__ import annotations
 
 from trainmon.parsing import iostat, nvidia_columns, nvidia_smi
-from trainmon.parsing.cells import MAX_LINE, Reading, Scene, front, stream_of
+from trainmon.parsing.cells import MAX_LINE, PAST, Reading, Scene, front, stream_of
 from trainmon.parsing.nvidia_columns import Grid, Layout
 from trainmon.parsing.nvidia_smi import Table
 from trainmon.parsing.prefix import Prefix
 from trainmon.parsing.tracebacks import Stream
 
 OPENERS: tuple[tuple[bytes, tuple[bytes, ...]], ...] = (
-    (b"", (b"NVIDIA-SMI", b"_read/s")),
+    (b"", (b"_read/s",)),
+    (b"|", (b"NVIDIA-SMI",)),
     (b"%", (b" [%]", b"%util", b"avg-cpu")),
     (b"=", (b"--query-gpu=",)),
     (b"[", (b" [MiB]", b" [W]")),
@@ -36,16 +37,49 @@ class Blocks:
 
     Attributes:
         open: True while rows may come that no literal tells.
+        tools: Whether some tool's output may begin in the piece that is being read; None: not looked at yet.
+        past: The end of the whole lines that were read. half: the beginning of a line whose end is not there yet.
     """
 
     def __init__(self) -> None:
         self.open = False
+        self.tools: bool | None = None
+        self.past = self.half = b""
+        self._first = 0
         self._tables: dict[Stream, Table] = {}
         self._grids: dict[Layout, dict[Stream, Grid]] = {}
         self._reports: dict[Stream, iostat.Report] = {}
         self._hosts: dict[Stream, tuple[str, int]] = {}
         self._fresh: set[Stream] = set()
         self._idle = 0
+
+    def passed(self, clean: bytes, lines: int) -> None:
+        """Remember the end of what was read: a tool's own time may stand before its first line.
+
+        Whole lines and the beginning of one stay apart, so that it is the same in whatever chunks the bytes came.
+
+        Args:
+            clean: The piece that was read.
+            lines: Lines that ended so far.
+        """
+        self._first, self.tools = lines, None
+        cut = clean.rfind(b"\n") + 1
+        if cut == len(clean) and not self.half:
+            self.past = clean[-PAST:] if cut >= PAST else (self.past + clean)[-PAST:]
+        elif cut:
+            self.past = (self.past + self.half + clean[max(0, cut - PAST) : cut])[-PAST:]
+            self.half = clean[cut:][-PAST:]
+        else:
+            self.half = (self.half + clean)[-PAST:]
+
+    def before(self, piece: bytes, lines: int) -> bytes:
+        """The end of the whole lines before the one that comes after so many, in the piece that is being read."""
+        at = 0
+        for _ in range(lines - self._first):
+            at = piece.find(b"\n", at) + 1
+        if at == 0:
+            return self.past
+        return (piece[:at] if at >= PAST else self.past + self.half + piece[:at])[-PAST:]
 
     @staticmethod
     def here(piece: bytes) -> bool:

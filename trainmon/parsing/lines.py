@@ -52,14 +52,14 @@ class LineReader:
         self.mtime = mtime
         self.keep_log = keep_log
         self.node = node if node is not None else place.node
-        self.rank = place.rank
-        self.local_rank = place.local_rank
+        self.rank, self.local_rank = place.rank, place.local_rank
         self._labels = dict(tags or {})
         if place.job_id and "job_id" not in self._labels:
             self._labels["job_id"] = place.job_id
         self._classify = classify
-        self._formats = builtin() if formats is None else tuple(formats)
-        self._json = JsonEngine(self._formats)
+        known = builtin() if formats is None else tuple(formats)
+        self._json = JsonEngine(known)
+        self._patterns = PatternEngine(known)
         self._numbered = numbered
         self.quarantined = 0
         self._reset()
@@ -68,7 +68,7 @@ class LineReader:
         self.format: str | None = None
         self.lines = 0
         self.total_steps: int | None = None
-        self._patterns = PatternEngine(self._formats)
+        self._patterns = PatternEngine(self._patterns.formats)
         self._dicts: dict[tuple[str, ...], Plan] = {}
         self._bars = hf.Bars()
         self._tracebacks = Tracebacks()

@@ -73,7 +73,8 @@ class FileParser(MachineReader):
             self._block(block, end)
         rest = self._splitter.rest
         if rest:
-            if self._bars.held and b"%|" in rest and rest.rstrip().endswith(b"]") and self._bars.resolve(rest):
+            whole = b"%|" in rest and rest.rstrip().endswith(b"]") and b"[default" not in rest[1:]
+            if self._bars.held and whole and self._bars.resolve(rest):
                 self._out += self._finish_held(self._bars.take())
             if rest.strip():
                 self._note(rest)
@@ -88,10 +89,10 @@ class FileParser(MachineReader):
         rest = self._splitter.take()
         if rest:
             clean = strip_codes(rest)
-            self._inner(clean, self._past)
+            self._inner(clean, self._blocks.past)
             self.lines += 1
             self._line_start = self._expected
-            self._passed(clean + b"\n")
+            self._blocks.passed(clean + b"\n", self.lines)
         self._out += self.settle()
         for stream, block in self._tracebacks.untold():
             self._traceback(stream, block, None, "")
@@ -193,7 +194,7 @@ class FileParser(MachineReader):
             clean = self._splitter.without_holes(clean)
         if b"\x1b" in clean or b"\x08" in clean:
             clean = strip_codes(clean)
-        self._literals = self._known = self._tools = None
+        self._literals = self._known = None
         raw_lines = piece.split(b"\n")
         last = len(raw_lines) - 1
         at = begin
@@ -208,13 +209,13 @@ class FileParser(MachineReader):
                         self._consider(line, clean)
                 except Exception as error:  # a fault of ours costs one line, never the rest of the file
                     self._quarantine(shown(line), f"{OURS} ({type(error).__name__})", Prefix())
-            elif self._blocks.open and i < last and not (i == 0 and self._half):
+            elif self._blocks.open and i < last and not (i == 0 and self._blocks.half):
                 self._blank()
             if i < last:
                 at += len(raw_lines[i]) + 1
                 self._line_start = at
                 self.lines += 1
-        self._passed(clean)
+        self._blocks.passed(clean, self.lines)
 
     def _might(self, data: bytes) -> bool:
         return self._classify is not None and self._classify.might_match(data)
@@ -227,7 +228,8 @@ class FileParser(MachineReader):
         if line[0] == 123:  # {
             self._object(line)
             return
-        if self._blocks.open and self._row(line, piece):
+        blocks = self._blocks
+        if blocks.open and self._row(line, piece):
             return
         literals = self._literals
         if literals is None:
@@ -236,10 +238,11 @@ class FileParser(MachineReader):
             if literal in line:
                 self._segment(line)
                 return
-        if self._tools is None:  # asked once for the piece, as below
-            self._tools = self._blocks.here(piece)
-        if self._tools and self._begins(line, piece):
-            return
+        if blocks.tools is not False:
+            if blocks.tools is None:  # asked once for the piece, as below
+                blocks.tools = blocks.here(piece)
+            if blocks.tools and self._begins(line, piece):
+                return
         if (line[0] in detect.HEADS and detect.glog_line(line)) or self._tracebacks.open or self.keep_log:
             self._segment(line)
             return

@@ -143,6 +143,7 @@ class PatternEngine:
     """
 
     def __init__(self, formats: Sequence[Format]) -> None:
+        self.formats = formats
         self._rules: list[tuple[Format, LineRule]] = [(f, r) for f in formats if f.engine == "pattern" for r in f.lines]
         self._plans: dict[tuple[str, ...], Plan] = {}
 

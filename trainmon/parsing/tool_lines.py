@@ -6,7 +6,7 @@ from typing import Any
 
 from trainmon.model import record_of
 from trainmon.parsing.blocks import Blocks
-from trainmon.parsing.cells import MAX_LINE, PAST, Reading, Scene
+from trainmon.parsing.cells import MAX_LINE, Reading, Scene
 from trainmon.parsing.clean import decode
 from trainmon.parsing.lines import LineReader
 from trainmon.parsing.prefix import Prefix
@@ -18,9 +18,6 @@ class ToolReader(LineReader):
     def _reset(self) -> None:
         super()._reset()
         self._blocks = Blocks()
-        self._past = self._half = b""
-        self._first = 0
-        self._tools: bool | None = None
 
     def _inner(self, data: bytes, past: bytes = b"") -> None:
         """A line that was not looked at yet: the last one of a file, and lines inside of lines."""
@@ -38,21 +35,6 @@ class ToolReader(LineReader):
             self._blank()
         super()._docker(found)
 
-    def _passed(self, clean: bytes) -> None:
-        """Remember the end of what was read: a tool's own time may stand before its first line.
-
-        Whole lines and the beginning of one stay apart, so that it is the same in whatever chunks the bytes came.
-        """
-        self._first = self.lines
-        cut = clean.rfind(b"\n") + 1
-        if cut == len(clean) and not self._half:
-            self._past = clean[-PAST:] if cut >= PAST else (self._past + clean)[-PAST:]
-        elif cut:
-            self._past = (self._past + self._half + clean[max(0, cut - PAST) : cut])[-PAST:]
-            self._half = clean[cut:][-PAST:]
-        else:
-            self._half = (self._half + clean)[-PAST:]
-
     def _row(self, line: bytes, piece: bytes) -> bool:
         """True when a line of a piece belongs to what is open (or begins something while that is)."""
         return self._blocks.might(line) and (self._begins(line, piece) or self._tool(line, b""))
@@ -61,13 +43,7 @@ class ToolReader(LineReader):
         """True when some tool's output begins at this line of a piece."""
         if not self._blocks.here(line):
             return False
-        at = 0
-        for _ in range(self.lines - self._first):
-            at = piece.find(b"\n", at) + 1
-        if at == 0:
-            return self._tool(line, self._past)
-        past = piece[:at] if at >= PAST else self._past + self._half + piece[:at]
-        return self._tool(line, past[-PAST:])
+        return self._tool(line, self._blocks.before(piece, self.lines))
 
     def _tool(self, data: bytes, past: bytes) -> bool:
         """True when the line is the output of some tool that measures machines.
