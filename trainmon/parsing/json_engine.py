@@ -34,6 +34,9 @@ _CONTAINERS = frozenset(
 )
 _EVALUATION = ("eval", "val", "test")
 _MAX_PLANS = 512
+_MAX_KEYS = 1 << 16
+"""Characters in the keys of a line whose plan is kept: a line may have a megabyte of them."""
+
 NOT_JSON = "not JSON"
 
 
@@ -103,7 +106,8 @@ class JsonEngine:
         )
         plan = Plan(keys, format_.resolve if format_ else resolve)
         entry = (plan, name or (format_.name if format_ else "json"), nested)
-        self._plans[keys] = entry
+        if sum(map(len, keys)) < _MAX_KEYS:
+            self._plans[keys] = entry
         return entry
 
 

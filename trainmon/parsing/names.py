@@ -76,9 +76,17 @@ class Slot:
         return self.name in FIELDS or self.name.startswith("eval_")
 
 
-@lru_cache(maxsize=8192)
+_LONGEST = 200
+"""Characters of a key that are looked at (and kept): JSON may hold a megabyte in one."""
+
+
 def snake(key: str) -> str:
     """`memory/max_mem_active(gib)` -> `memory_max_mem_active_gib`."""
+    return _snake(key if len(key) <= _LONGEST else key[:_LONGEST])
+
+
+@lru_cache(maxsize=8192)
+def _snake(key: str) -> str:
     return _SEPARATORS.sub("_", _CAMEL.sub("_", key).lower()).strip("_") or "value"
 
 
@@ -100,9 +108,13 @@ def _slot(name: str, place: int, unit: str) -> Slot:
     return Slot(kind, name, factor, dimension, place, guess=not known)
 
 
-@lru_cache(maxsize=8192)
 def resolve(key: str) -> Slot:
     """The slot of a key in any spelling; keys that mean nothing to us go to `extra` under their own name."""
+    return _resolve(key if len(key) <= _LONGEST else key[:_LONGEST])
+
+
+@lru_cache(maxsize=8192)
+def _resolve(key: str) -> Slot:
     whole = snake(key)
     if whole in _OTHERS:
         kind, name = _OTHERS[whole]

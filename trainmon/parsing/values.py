@@ -13,6 +13,9 @@ _QUANTITY = re.compile(
 _HMS = re.compile(r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
 _WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|ms|m|s)(?![a-z])", re.IGNORECASE | re.ASCII)
 
+_LONGEST = 200
+"""Characters of a value that are looked at: JSON may hold a megabyte of blanks or digits in one."""
+
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "???", "?", "no log"})
 
 _MEMORY = {
@@ -39,7 +42,7 @@ UNITS: dict[str, dict[str, float]] = {
 
 def quantity(text: str) -> tuple[float, str] | None:
     """The first number of `text` and the unit that is glued to it or follows it; None when there is none."""
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.match(text.strip()[:_LONGEST])
     if match is None:
         return None
     return float(match[1].replace(",", "")), match[2] or ""
@@ -72,7 +75,7 @@ def simple(text: str) -> float | int | None:
 
 def seconds(text: str) -> float | None:
     """A duration in seconds: `1:02:03`, `2 days, 1:00:00`, `1h 2m 3s`, `473ms`, `12.5`."""
-    text = text.strip()
+    text = text.strip()[:_LONGEST]
     if match := _HMS.match(text):
         days, first, second, third = match.groups()
         if third is None:
