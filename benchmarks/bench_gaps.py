@@ -2,8 +2,8 @@
 
     python benchmarks/bench_gaps.py [--trainmon PATH] [--seconds 14] [--only NAME,...]
 
-`trainmon tail` runs in a real pty on a log that gets ten lines a second, its GPUs being the scenario's. A gap is the time
-between two writes to the terminal, from two seconds after the first line on; 0.1 s is the distance of the lines.
+`trainmon tail` runs in a real pty on a log that gets ten lines a second, its GPUs being the scenario's. A gap is the
+time between two writes to the terminal, from two seconds after the first line on; the lines are 0.1 s apart.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -71,7 +72,7 @@ def look(given: argparse.Namespace, folder: Path, library: Path, name: str) -> t
     while session.now() < given.seconds and session.proc.poll() is None:
         session.pump(seen=lambda at, _screen: writes.append(at), limit=0.02)
     counted = [at for at in writes if at > BEGIN_S]
-    gap = max((b - a for a, b in zip(counted, counted[1:], strict=False)), default=float("inf"))
+    gap = max((b - a for a, b in pairwise(counted)), default=float("inf"))
     begun = time.monotonic()
     session.send(b"q")
     while session.proc.poll() is None and time.monotonic() - begun < 10:
