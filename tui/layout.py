@@ -112,7 +112,7 @@ def plan(width: int, height: int, facts: Facts, zoom: str | None = None) -> Plan
     if zoom in ZOOMS:
         return _zoomed(width, height, facts, zoom)
     if facts.empty:
-        return _empty(width, height, facts.sources)
+        return _empty(width, height, facts)
     if width < NARROW or height < LOW:
         return _facts(width, height, facts)
     return _Bands(width, height, facts).plan()
@@ -128,17 +128,19 @@ def _stack(width: int, rows: list[tuple[str, int]], top: int = 0) -> dict[str, R
     return places
 
 
-def _empty(width: int, height: int, sources: int) -> Plan:
-    footer = 1 if height >= 4 else 0
-    alert = 1 if height >= 3 else 0
+def _empty(width: int, height: int, facts: Facts) -> Plan:
+    footer, alert = int(height >= 4), int(height >= 3)
     body = height - 1 - alert - footer
     # What will stand there once there is something, in words, where there is room for it.
     words = 7 if body >= 12 and width >= SMALLEST else 0
     gap = 1 if words else 0
     room = body - words - 3 * gap
-    listed = min(room, max(4, sources + 1)) if words else room
+    listed = min(room, max(4, facts.sources + 1)) if words else room
+    # This machine's GPUs need no log.
+    gpus = min(room - listed - gap, facts.gpus + 3) if facts.gpus and room - listed >= 5 else 0
     rows = [("status", 1), ("alert", alert), ("", gap), ("sources", listed), ("", 2 * gap), ("words", words)]
-    return Plan(_stack(width, [*rows, ("", room - listed), ("footer", footer)]))
+    rows += [("", gap if gpus else 0), ("gpus", gpus), ("", room - listed - gpus - (gap if gpus else 0))]
+    return Plan(_stack(width, [*rows, ("footer", footer)]))
 
 
 def _facts(width: int, height: int, facts: Facts) -> Plan:
@@ -169,9 +171,8 @@ def _facts(width: int, height: int, facts: Facts) -> Plan:
 
 
 def _zoomed(width: int, height: int, facts: Facts, zoom: str) -> Plan:
-    footer = 1 if height >= 4 else 0
+    footer, alert = int(height >= 4), int(height >= 3)
     last = 1 if height >= 8 and width >= SMALLEST else 0
-    alert = 1 if height >= 3 else 0
     gap = 1 if height >= 30 else 0
     body = height - 1 - alert - footer - last - 2 * gap
     places = _stack(width, [("status", 1), ("alert", alert), ("", body + 2 * gap), ("last", last), ("footer", footer)])
@@ -242,9 +243,8 @@ class _Bands:
         self.metrics = 0 if facts.metrics == 0 and self.double else 2 if width >= SPARKS_FROM else 1
         self.gaps = (3 + (self.metrics > 0) + (self.bare and self.node_rows > 0)) if height >= 30 else 0
         self.band = 1 if facts.quiet and not facts.errors else 3
-        self.second = self.machine = 0
+        self.second = self.machine = self.tail = 0
         self.footer = self.last = 1
-        self.tail = 0
 
     def tables(self) -> int:
         if self.double and not self.bare:

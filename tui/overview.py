@@ -116,7 +116,7 @@ class Overview(Panels):
             labels |= {
                 "search": "",
                 "charts": "",
-                "gpus": "",
+                "gpus": labels.get("gpus", "GPUs" if self.facts.gpus else ""),
                 "nodes": "",
                 "errors": "",
                 "log": "",
@@ -173,7 +173,8 @@ class Overview(Panels):
         if changed & {"run", "alerts", "charts", "metrics", "gpus", "nodes", "errors", "counts", "last"}:
             self.body.show(snapshot)
         if changed & {"gpus", "errors"}:
-            self.words.show(lambda width: words_rows(snapshot, width))
+            listed = "gpus" in self.now_laid().places
+            self.words.show(lambda width: words_rows(snapshot, width, listed))
 
     def show_gpus(self, snapshot: Snapshot) -> None:
         """One node's GPUs; full screen those of all nodes, unless one was chosen there."""
@@ -330,20 +331,24 @@ def drawn(snapshot: Snapshot) -> list[ChartView]:
     return found or [ChartView("loss", "loss, learning rate")]
 
 
-def words_rows(snapshot: Snapshot, width: int) -> list[Row]:
-    """What will be shown once lines come, in words."""
+def _gpus_told(snapshot: Snapshot) -> str:
+    """What there is to say of GPUs before the first line of a log."""
+    panel = snapshot.gpus
+    if panel.rows:
+        where = "this host" if panel.here else panel.subject
+        return f"{len(panel.rows)} on {where}: 3 shows them"
+    return panel.sentence or "figures that the logs carry are shown as they come"
+
+
+def words_rows(snapshot: Snapshot, width: int, listed: bool = False) -> list[Row]:
+    """What will be shown once lines come, in words; `listed`: GPUs are on screen already."""
 
     def line(text: str, token: str = "muted") -> Row:
         pen = Pen(width)
         pen.put(1, text, token, width - 1)
         return pen.row()
 
-    return [
-        heading(width, "loss, learning rate"),
-        line("drawn from the first value on"),
-        [],
-        heading(width, "GPUs"),
-        line("figures that the logs carry are shown as they come"),
-        [],
-        heading(width, "errors", [[("none", "text")]]),
-    ]
+    rows = [heading(width, "loss, learning rate"), line("drawn from the first value on"), []]
+    if not listed:
+        rows += [heading(width, "GPUs"), line(_gpus_told(snapshot)), []]
+    return [*rows, heading(width, "errors", [[("none", "text")]])]

@@ -270,3 +270,16 @@ def test_six_charts_and_all_text_at_160_by_45():
     laid = gpu_plan(160, 2, 42, Content(charts=6))
     assert {f"chart{n}" for n in range(6)} | {"head", "memory", "processes", "follows", "siblings"} == set(laid.places)
     assert laid.places["chart0"].height == 12 and not laid.more and not laid.last
+
+
+async def test_before_the_first_line_the_machines_gpus_are_there(still):
+    session = still("empty")
+    session.snapshot = replace(session.snapshot, gpus=still("solo").snapshot.gpus)
+    app = TrainmonApp(session)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause(0.2)
+        text = shown_on(app)
+        assert "sources" in text and "76.8" in text and "worker-2, this host" in text
+        await pilot.resize_terminal(80, 12)
+        await pilot.pause(0.2)
+        assert "76.8" not in shown_on(app) and "no file yet" in shown_on(app)
