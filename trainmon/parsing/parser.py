@@ -65,6 +65,7 @@ class FileParser(MachineReader):
         self._out = []
         if offset != self._expected:
             self._splitter.take()
+            self._blocks.half = b""
             self._line_start = offset
         self._expected = offset + len(data)
         block, after = self._splitter.feed(data)
