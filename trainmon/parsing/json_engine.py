@@ -98,7 +98,6 @@ class JsonEngine:
             self._plans.clear()
         here = set(keys)
         if isinstance(found.get(KEY), str):  # an agent's line: no measurement here, see `LineReader._object`
-            self._plans[keys] = _AGENT
             return _AGENT
         format_ = next((f for f in self._formats if here.issuperset(f.keys)), None)
         nested = name is None and (
