@@ -110,7 +110,7 @@ class SourceFile:
     @property
     def format(self) -> str | None:
         """Name of the format that reads it, once that is known; of telemetry whose it is."""
-        if self.chatter and self.machines:
+        if self.chatter and self.machines and self.machines != ("",):
             return f"telemetry of {self.machines[0] if len(self.machines) == 1 else 'several machines'}"
         return self.parser.format or (self.ahead.format if self.ahead is not None else None)
 
