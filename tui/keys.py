@@ -112,7 +112,7 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("release GPUs", "release_gpus", "let NVML go, for GPU resets and MIG changes"),
+    ("release GPUs", "release_gpus", "let NVML go: resets, MIG changes"),
     ("resume GPUs", "resume_gpus", "read the GPUs again"),
     ("sources", "sources", "every source: what became of it"),
     ("quarantine", "quarantine", "lines that could not be read"),
