@@ -165,7 +165,8 @@ def statement(panel: GpuPanel) -> str:
     text = " · ".join(parts)
     text = re.sub(r"\d\d:\d\d:\d\d", "hh:mm:ss", text)
     text = re.sub(r"\(in nvml\w+\)", "(in …)", text)  # whichever call comes first
-    return re.sub(r"\b\d+ (s|m)\b", r"n \1", text).replace("|", "\\|")
+    text = re.sub(r"\b\d+ (s|m)\b", r"n \1", text).replace("|", "\\|")
+    return re.sub(r"stale n [sm]", "stale", text)
 
 
 def _row(row: GpuRow) -> str:
