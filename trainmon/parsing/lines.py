@@ -86,7 +86,7 @@ class LineReader:
             self._object(data)
             return
         if b"[default" in data[1:]:  # torchrun glues what one rank prints behind the unfinished line of another
-            for part in _TEE.split(data):
+            for part in _TEE.split(data, 256):
                 if part:
                     self._part(part)
         else:
