@@ -208,6 +208,12 @@ def test_a_worker_that_cannot_be_started_is_said(watching) -> None:
     assert "cannot be started" in heard.driver.sentence
 
 
+def test_a_worker_that_ends_before_it_speaks_makes_up_no_gpu(watching) -> None:
+    _, heard = watching(command=(sys.executable, "-c", "raise SystemExit(1)"))
+    heard.until(lambda listener: sum("exit code 1" in one.sentence for one in listener.drivers) >= 3)
+    assert not heard.has(0)
+
+
 def test_a_listener_that_fails_does_not_end_the_watch(fake_worker) -> None:
     heard: list[object] = []
 

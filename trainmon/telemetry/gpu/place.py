@@ -88,6 +88,6 @@ def read_place(block: memoryview) -> Place | None:
     if raw != bytes(block[: _PLACE.size]):
         return None
     since, device, opened, name = _PLACE.unpack(raw)
-    if not 0 <= device < MOST_GPUS:  # a library that writes where it should not has been here
+    if since == 0 or not 0 <= device < MOST_GPUS:  # it has said nothing yet, or a library wrote where it should not
         device = NONE
     return Place(since / 1e9, device, bool(opened), name.rstrip(b"\0").decode("ascii", "replace"))
