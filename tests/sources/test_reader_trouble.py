@@ -21,6 +21,14 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def test_a_link_to_itself_does_not_hide_the_folders_logs(tmp_path: Path, follow) -> None:
+    (tmp_path / "loop.log").symlink_to("loop.log")
+    (tmp_path / "a.log").write_bytes(b"1\n")
+    _, sink = follow(tmp_path)
+    sink.wait(lambda s: s.names() == [str(tmp_path / "a.log")])
+    sink.wait(lambda s: s.word(str(tmp_path / "loop.log")))
+
+
 def test_what_is_no_regular_file_is_left_alone(tmp_path: Path, follow) -> None:
     fifo, sock = tmp_path / "pipe.log", tmp_path / "s"
     os.mkfifo(fifo)

@@ -115,7 +115,7 @@ def _folder(path: str) -> list[str]:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir():
+            if _is_folder(entry):
                 below.append(entry.path)
             elif looks_like_log(entry.name):
                 logs.append(entry.path)
@@ -123,10 +123,17 @@ def _folder(path: str) -> list[str]:
         for folder in below:
             try:
                 with os.scandir(folder) as entries:
-                    logs += [entry.path for entry in entries if looks_like_log(entry.name) and not entry.is_dir()]
+                    logs += [entry.path for entry in entries if looks_like_log(entry.name) and not _is_folder(entry)]
             except OSError:
                 continue
     return logs
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, or into a folder that is closed to us: opening it will say so
+        return False
 
 
 def families(paths: Iterable[str]) -> list[Pattern]:
