@@ -23,7 +23,7 @@ _ORDER = ("alerts", "nodes", *(name for name in SECTIONS if name not in ("alerts
 _QUICK = frozenset({"alerts", "run", "last", "tail", "counts"})
 """Sections that wait for no other ones."""
 _CALM: dict[str, float] = {
-    "nodes": 0.5, "charts": 0.5, "spans": 0.5, "metrics": 0.5, "sources": 0.5, "gpus": 2.0, "gpu": 1.0, "host": 2.0,
+    "nodes": 0.5, "charts": 0.5, "spans": 0.5, "metrics": 0.5, "sources": 0.5, "gpus": 2.0, "gpu": 1.0, "host": 5.0,
 }  # fmt: skip
 """So many seconds these sections rest, unless an alert has changed: nobody reads faster, and instruments never stop."""
 _CALM_S = 0.5
