@@ -69,7 +69,8 @@ class Node:
             "loss": round(1.2 + 9 / (self.step + 10) ** 0.5 + 0.08 * r.random(), 6),
             "learning_rate": 2e-5, "grad_norm": round(0.4 + r.random(), 5), "data_time_s": round(0.2 * r.random(), 4),
             "tokens_per_second": 41_000 + r.randrange(900),
-            "step_time_s": round((20 if slow else STEP_S) - 0.3 * r.random(), 4), "gpu_memory_mb": 60_500 + r.randrange(4000),
+            "step_time_s": round((20 if slow else STEP_S) - 0.3 * r.random(), 4),
+            "gpu_memory_mb": 60_500 + r.randrange(4000),
         }  # fmt: skip
         out = [json.dumps(values)]
         if self.step % 500 == 0:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trainmon.samples import GpuSample, Sample
+from trainmon.clock import ManualClock
+from trainmon.model import Telemetry
+from trainmon.samples import GpuSample, HostSample, Sample
 from trainmon.session.session import Session
 from trainmon.settings import Settings
 from trainmon.snapshot import Snapshot
@@ -121,3 +123,21 @@ def test_gpus_that_move_make_a_picture_each_two_seconds(log: Path) -> None:
         session.stop()
     # They rest for two seconds after each: three of them cannot come sooner, however fast the machine is.
     assert lasted > 3.0
+
+
+def test_what_rests_wakes_nobody(log: Path) -> None:
+    clock = ManualClock()
+    session = Session([str(log)], Settings(), clock=clock)
+    for _ in range(3):  # the first moments let nothing rest
+        clock.advance(1.0)
+        session.pump([Telemetry((HostSample("here", clock.now(), values={"cpu_percent": 10.0}),))])
+        session._build(False)
+    publisher, run = session._publisher, session._engine.front
+    run.dirty.clear()
+    assert publisher.earliest() == float("inf")
+    run.dirty.add("host")
+    publisher.build()
+    run.dirty.add("host")
+    assert publisher.earliest() > clock.monotonic() + 4.0
+    run.dirty.add("last")
+    assert publisher.earliest() <= clock.monotonic() + 0.1

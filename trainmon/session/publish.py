@@ -120,6 +120,13 @@ class Publisher:
             done["calm"] = "" if done["alerts"] else self._desk.calm(run, engine.speakers.heard, now, self._hint(run))
         return self._adopt(done)
 
+    def earliest(self) -> float:
+        """Monotonic time from which something that has changed may be shown; what rests need not wake anybody."""
+        run = self._engine.front
+        if run is not self._front:
+            return 0.0
+        return min((self._due.get(name, 0.0) for name in run.dirty), default=math.inf)
+
     def ask(self, *sections: str) -> None:
         """The user wants to see these now: they do not rest."""
         self._engine.front.dirty.update(sections)

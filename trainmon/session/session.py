@@ -283,7 +283,8 @@ class Session:
             if now < self._past_from:
                 timeout = min(timeout, self._past_from - now)
             if self._engine.front.dirty and timeout:
-                timeout = min(timeout, max(0.0, self._last_publish + PUBLISH_EVERY_S - now))
+                due = max(self._last_publish + PUBLISH_EVERY_S, self._publisher.earliest())
+                timeout = min(timeout, max(0.0, due - now))
             self.step(timeout)
 
     def _tick(self, now: float) -> None:
