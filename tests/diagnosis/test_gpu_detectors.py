@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_memory_that_climbs_within_a_minute_is_critical_in_time(new_bench: NewBe
     assert first.outlook.startswith("full in ≈ ")
     assert first.gpu == 3 and first.rank == 3 and first.node == "worker-2"
     assert any("only this GPU" in text for text in first.advice)
-    assert "full" in run.found[-1].measured
+    assert run.found[-1].measured == "78.9 of 79.6 GiB (99 %), 0.3 GiB free", "as the GPU's row and nvidia-smi say it"
     run.play(400, climbing)
     assert run.found[-1].resolution.startswith("no longer rises")
     assert len(run.began()) == 1
@@ -306,6 +307,9 @@ def test_heat_that_costs_clock_names_the_gpu_and_resolves(new_bench: NewBench) -
     assert first.measured == "88 °C, SM clock 1,410 of 1,755 MHz: thermal slowdown"
     assert first.outlook == "−20 % against the others: all wait for it; the board slows down from 87 °C on"
     assert dict(first.evidence)["held_s"] >= 10.0
+    told = [i.measured for i in run.found]
+    assert told[-1] == "89 °C, SM clock 990 of 1,755 MHz: thermal slowdown" and len(told) <= 4, "it follows, seldom"
+    assert run.found[-1].outlook.startswith("−44 % against the others")
     run.play(60)
     assert run.found[-1].end is not None and run.found[-1].resolution == "66 °C, SM clock 1,755 MHz"
 
@@ -614,6 +618,28 @@ def test_a_machine_that_is_recognised_as_a_node_goes_on_under_its_name(new_bench
         run.sample(run.board(0, "box", state="lost"), node="train")
     assert [i.end is not None for i in run.found if i.node == "box"][-1]
     assert run.found[-1].who == "train gpu0" and run.found[-1].end is None
+
+
+def test_a_gpu_that_two_machines_tell_of_keeps_its_alarm(new_bench: NewBench) -> None:
+    """This machine, none of the run's, and an agent in a container on it that has the node's name."""
+    run = new_bench(gpus=2)
+    for t in range(90):
+        run.wait(1.0)
+        run.now_step += 1
+        run.step(run.now_step, "worker-2")
+        for gpu in range(2):
+            sample = run.board(gpu, **(hot(t, 6) if gpu else {}))
+            run.sample(sample)
+            run.sample(replace(sample, node="box"), node="box", foreign=1)
+    assert run.began() == [("thermal_throttle", "THERMAL THROTTLE", "worker-2 gpu1")]
+    assert all(i.end is None for i in run.found)
+
+
+def test_a_gpu_that_hangs_is_no_reason_to_pull_the_plug_of_a_job_that_goes_on(new_bench: NewBench) -> None:
+    run = new_bench(gpus=2)
+    run.play(30, lambda t, gpu: {"state": "not responding"} if gpu and t >= 10 else {})
+    assert run.began() == [("gpu_fault", "GPU HANGS", "worker-2 gpu1")]
+    assert run.found[-1].advice[0].startswith("the job goes on: leave it; ") and "GPU 1" in run.found[-1].advice[0]
 
 
 def test_a_collapse_without_any_log_is_told_of_too(new_bench: NewBench) -> None:

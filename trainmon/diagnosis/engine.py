@@ -14,6 +14,7 @@ from trainmon.diagnosis.fatal import Fatal, Lookup
 from trainmon.diagnosis.gpu_fault import GpuFault
 from trainmon.diagnosis.gpu_links import GpuLinks
 from trainmon.diagnosis.host_memory import HostMemory
+from trainmon.diagnosis.machine import gpu_key
 from trainmon.diagnosis.memory import Memory
 from trainmon.diagnosis.network import Network
 from trainmon.diagnosis.nonfinite import NonFinite
@@ -190,12 +191,14 @@ class Detectors:
         pulse, sample = self.pulse, record.sample
         assert sample is not None
         if record.extra.get("foreign"):
-            return self._leave(sample.uuid or record.node or node if isinstance(sample, GpuSample) else node)
+            if isinstance(sample, GpuSample):
+                return self._leave(gpu_key(sample, node) if sample.uuid else record.node or node)
+            return self._leave(node)
         pulse.gap = None
         at = arrival - pulse.shift if live else sample.time
         away = self._elsewhere(sample, node)
         if away and not isinstance(sample, HostSample):
-            return self._leave(sample.uuid) if isinstance(sample, GpuSample) else []
+            return self._leave(gpu_key(sample, node)) if isinstance(sample, GpuSample) else []
         about = pulse.fleet.take(sample, node, at, live)
         if about is None and not isinstance(sample, DriverSample):
             return []
@@ -223,7 +226,7 @@ class Detectors:
         return sum(n.steps > 0 for n in self.pulse.nodes.values()) > 1
 
     def _leave(self, key: str, *, gone: bool = False) -> list[Incident]:
-        """A GPU (by UUID) or a machine is none of the run's: no alarm of it, and no comparison with it.
+        """A GPU (by its key) or a machine is none of the run's: no alarm of it, and no comparison with it.
 
         Args:
             gone: The fleet has let go of it already, or knows it anew.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainmon.diagnosis.machine import FRESH_S, Gpu, Host
+from trainmon.diagnosis.machine import FRESH_S, Gpu, Host, gpu_key
 from trainmon.diagnosis.words import number
 from trainmon.model import Record
 from trainmon.samples import DriverSample, GpuSample, HostSample
@@ -65,7 +65,7 @@ class Fleet:
         return gpu
 
     def _find(self, sample: GpuSample, node: str, at: float) -> Gpu | None:
-        key = sample.uuid or f"{node}:{sample.index}:{sample.instance}"
+        key = gpu_key(sample, node)
         gpu = self._gpus.get(key)
         if gpu is not None and gpu.node != node:
             self.forget(key)  # its machine was recognised as a node of the run

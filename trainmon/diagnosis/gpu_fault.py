@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from trainmon.catalogue.xid import Action, Xid, xid
 from trainmon.diagnosis.machine import Gpu, Host
@@ -31,7 +32,8 @@ DRIVER_S = 10.0
 MOST_CODES = 12
 XID_RANK = 2
 """Of an Xid that is the board's fault: it says why, so its words come first."""
-ADVICE: dict[Action, tuple[str, ...]] = {
+Deed = Action | Literal["wait or reboot"]
+ADVICE: dict[Deed, tuple[str, ...]] = {
     "none": ("nothing to do at once: nvidia-smi -q -d ECC,ROW_REMAPPER on {node} shows how often it happens",),
     "restart the job": (
         "restart the job from its newest checkpoint",
@@ -44,6 +46,10 @@ ADVICE: dict[Action, tuple[str, ...]] = {
     "reboot": (
         "take {node} out and power-cycle it: a plain reboot may not bring the GPU back",
         "check power supply, seating and cooling; comes back: have the board replaced",
+    ),
+    "wait or reboot": (
+        "the job goes on: leave it; it hangs too: dmesg -T | grep -i xid on {node}, then reset GPU {index} or reboot",
+        "comes back: drain {node} and have the board checked",
     ),
     "check the hardware": (
         "nvidia-smi nvlink -s and -e on {node}: which link, and which GPU at its other end?",
@@ -67,10 +73,10 @@ RECOVERY: dict[int, tuple[str, Severity, Action]] = {
     6: ("the driver asks for a reset of its bus", "critical", "reset the GPU"),
     7: ("the driver asks for a reboot", "critical", "reboot"),
 }
-STATES: dict[str, tuple[str, str, Severity, Action, float]] = {
+STATES: dict[str, tuple[str, str, Severity, Deed, float]] = {
     "lost": ("GPU LOST", "it no longer answers", "critical", "reboot", 0.0),
     "reset needed": ("RESET NEEDED", "it needs a reset", "critical", "reset the GPU", 0.0),
-    "not responding": ("GPU HANGS", "NVML gets no answer from it", "warning", "reboot", 0.0),
+    "not responding": ("GPU HANGS", "NVML gets no answer from it", "warning", "wait or reboot", 0.0),
     "failing": ("GPU FAILS", "NVML fails on it", "warning", "reset the GPU", FAILING_S),
 }
 """GPU state: title, words, severity, action, seconds for which it must last."""

@@ -36,6 +36,15 @@ _USUAL_EVERY_S = 5.0
 _USUAL = 60
 
 
+def gpu_key(sample: GpuSample, node: str) -> str:
+    """The same for all samples that a machine gives of a GPU, whichever node it is taken for.
+
+    A GPU of which two machines tell (this one, and an agent in a container of another name) is two: where one of them
+    is none of the run's, it may not take the other's alarms with it.
+    """
+    return f"{sample.node}|{sample.uuid}" if sample.uuid else f"{node}:{sample.index}:{sample.instance}"
+
+
 class Usual:
     """What a reading is as a rule: the median of readings at least five seconds apart, of the last minutes."""
 
@@ -121,7 +130,7 @@ class Gpu:
         self.index = sample.index
         self.instance = sample.instance
         self.parent = sample.parent
-        self.key = sample.uuid or f"{node}:{sample.index}:{sample.instance}"
+        self.key = gpu_key(sample, node)
         number = "" if sample.index is None else str(sample.index)
         self.label = f"gpu{number}" + (f":{sample.instance.partition('/')[0]}" if sample.instance else "")
         self.name = ""

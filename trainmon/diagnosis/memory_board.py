@@ -42,14 +42,15 @@ class Board:
     """What is remembered of one GPU's memory."""
 
     __slots__ = (
-        "at", "began", "bin_end", "bin_top", "fast", "first", "held", "high_before", "incident_high", "last_rise",
-        "recent", "settled", "slow", "start", "total",
+        "apart", "at", "began", "bin_end", "bin_top", "fast", "first", "held", "high_before", "incident_high",
+        "last_rise", "recent", "settled", "slow", "start", "total",
     )  # fmt: skip
 
     def __init__(self, time: float, total: float) -> None:
         self.first = self.at = time
         self.began: float | None = None  # a process whose start we saw
         self.total = total
+        self.apart = 0.0  # the driver's reserve, which is in neither "used" nor "free"
         self.fast = Card("gpu")
         self.slow = Card("gpu")
         self.fast.total = self.slow.total = total
@@ -127,6 +128,8 @@ class BoardMemory:
             board.start = False
         elif board.start:
             board.began = gpu.time  # next to nothing is on it yet
+        if used is not None and free is not None:
+            board.apart = max(0.0, level - used)
         ended = board.take(level, gpu.time)
         stepping = self._pulse.lines_seen and self._pulse.heard is not None
         if board.warming(gpu.time, self._pulse.step, stepping) or gpu.time - board.first < FIRST_S:
@@ -213,7 +216,8 @@ class BoardMemory:
         if dropped or gpu.time - board.last_rise >= SETTLED_S:
             board.settled = max(board.settled, board.incident_high)
             board.held = None
-            text = f"back to {gib(used)}" if dropped else f"no longer rises, {gib(used)}"
+            held = gib(used - board.apart)
+            text = f"back to {held}" if dropped else f"no longer rises, {held}"
             return self.end(gpu.key, gpu.time, text)
         if trend is None:
             if used >= 0.99 * total:
@@ -221,11 +225,11 @@ class BoardMemory:
                     incident,
                     severity="critical",
                     title=_title("critical", used, total),
-                    measured=f"{_level(used, total)}, full",
+                    measured=f"{_level(board)}, {_amount(max(0.0, total - used))} free",
                     outlook="the next allocation fails",
                 )
             elif gpu.time - board.last_rise >= 60.0:
-                changed = replace(incident, measured=f"{_level(used, total)}, still high", outlook="")
+                changed = replace(incident, measured=f"{_level(board)}, still high", outlook="")
             else:
                 return ()
         else:
@@ -245,7 +249,7 @@ class BoardMemory:
     # ------------------------------------------------------------ words
 
     def _measured(self, board: Board, trend: Trend | None) -> str:
-        level = _level(board.fast.last, board.total)
+        level = _level(board)
         if trend is None:
             return f"{level}, a new maximum"
         pace = self._pulse.seconds_per_step
@@ -264,14 +268,17 @@ class BoardMemory:
         advice: tuple[tuple[str, ...], tuple[str, ...]],
     ) -> Incident:
         used, total = board.fast.last, board.total
-        others = [b.fast.last for k, b in self._boards.items() if k != gpu.key and abs(b.at - board.at) < 60.0]
-        alone = bool(others) and median(others) < used - 0.02 * total
+        held = used - board.apart
+        others = [
+            b.fast.last - b.apart for k, b in self._boards.items() if k != gpu.key and abs(b.at - board.at) < 60.0
+        ]
+        alone = bool(others) and median(others) < held - 0.02 * total
         evidence: list[tuple[str, Value]] = [
             ("rule", rule),
-            ("level_mb", round(used, 1)),
+            ("level_mb", round(held, 1)),
             ("capacity_mb", round(total, 1)),
-            ("level_percent", round(100.0 * used / total, 1)),
-            ("settled_mb", round(board.settled, 1)),
+            ("level_percent", round(100.0 * held / total, 1)),
+            ("settled_mb", round(max(0.0, board.settled - board.apart), 1)),
         ]
         if trend is not None:
             evidence.append(("slope_mb_per_min", round(trend.per_s * 60.0, 2)))
@@ -324,7 +331,9 @@ class BoardMemory:
         return self.end(key, incident.start if incident is not None else 0.0, "not of this run")
 
 
-def _level(used: float, total: float) -> str:
+def _level(board: Board) -> str:
+    """What is used, in the words of the GPU's row and of nvidia-smi."""
+    used, total = board.fast.last - board.apart, board.total
     return f"{used / 1024.0:.1f} of {total / 1024.0:.1f} GiB ({units.percent(100.0 * used / total)})"
 
 

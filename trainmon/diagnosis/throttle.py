@@ -26,6 +26,8 @@ CLOCK_S = 10.0
 CAPPED = 0.90
 """A power limit below this share of the others' has been lowered."""
 OFF = 0.04
+NEWS = 0.05
+"""An open one says its clock anew when the ratio has moved by so much."""
 CLEAR_S = 20.0
 ADVICE_HEAT = (
     "check the fans, inlet and airflow of {node}, or drain it",
@@ -156,7 +158,10 @@ class Throttle(Watch):
         slowed = any(reason in SLOW for reason in gpu.throttle) or self._capped(gpu)
         if slowed and not fast:
             self._well.pop(gpu.key, None)
-            return ()
+            before = dict(self.open[key].evidence).get("ratio")
+            moved = reference is not None and isinstance(before, float) and abs(clock / reference[0] - before) >= NEWS
+            same = self.open[key].title == _kind(gpu)[0]
+            return self._judge(gpu, key, ratio) if moved and same else ()
         since = self._well.setdefault(gpu.key, gpu.time)
         if gpu.time - since < CLEAR_S:
             return ()

@@ -32,7 +32,7 @@ _STATES: dict[str, Health] = {
     "no permission": "silent",
 }  # fmt: skip
 _SENTENCES: dict[str, str] = {
-    "lost": "the driver has lost this GPU: reset it or reboot the machine",
+    "lost": "the driver has lost this GPU: power-cycle the machine",
     "reset needed": "this GPU needs a reset before it can be used again",
     "not responding": "the driver does not answer for this GPU",
     "failing": "the driver answers with errors for this GPU",

@@ -10,7 +10,7 @@ from trainmon.telemetry.gpu import nvml, surroundings
 LIBRARY = "libnvidia-ml.so.1"
 STARTING = "asking the NVIDIA driver"
 NO_BINDING = "the Python package nvidia-ml-py is missing or shadowed by another `pynvml`: pip install nvidia-ml-py"
-RELEASED = "NVML is let go: GPUs can be reset and MIG changed; `trainmon` reads them again when told to"
+RELEASED = "NVML is let go; `:resume GPUs` reads again (meanwhile GPUs can be reset and MIG changed)"
 NO_GPU = "the driver is loaded and counts no GPU here"
 
 
@@ -89,7 +89,7 @@ def gpu(state: GpuState, index: int | None, *, code: int = 0, xid: int | None = 
     """
     why = f" (Xid {xid})" if xid is not None else ""
     if state == "lost":
-        return f"lost{why}: it fell off the bus; drain the node, then reset the GPU or reboot"
+        return f"lost{why}: it fell off the bus; drain the node and power-cycle it"
     if state == "reset needed":
         which = "" if index is None else f" -i {index}"
         return f"reset needed{why}: stop what runs on it, then `nvidia-smi --gpu-reset{which}`"
