@@ -143,6 +143,8 @@ class Overview(Panels):
         if "alerts" in changed:
             self.strip.show(snapshot.alerts, snapshot.calm, self.monitor.flash_on, now)
             self.show_footer()
+        elif changed & {"run", "counts"} and snapshot.alerts:
+            self.strip.show(snapshot.alerts, snapshot.calm, self.monitor.flash_on, now)  # its age goes on
         if changed & {"charts", "spans"}:
             charts = [*drawn(snapshot), *self.third(snapshot)]
             if self.facts.charts < 2:

@@ -141,6 +141,8 @@ class Panels(Page):
         elif (self.focused is None or self.focused is self.strip) and snapshot.errors:
             first = snapshot.errors[0]
             self.monitor.open_why("error", first.code + "\0" + first.message)
+        elif self.strip.leads and (alert := self.strip.current) is not None:
+            self.monitor.open_why("alert", alert.id)  # the strip says that Enter leads there
         else:
             self.notice("nothing to open here: Tab to a panel, or 6 for the log")
 

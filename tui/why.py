@@ -61,9 +61,20 @@ def name_of(subject: Subject) -> str:
     return subject.code if isinstance(subject, ErrorView) else subject.title
 
 
+_TOLD = ("found", "sentence")
+"""Evidence that what was measured, and the GPU's row, say in words."""
+_RECOVERY = {
+    "0": "none", "1": "reset the GPU", "2": "reboot", "3": "take it out of peer traffic", "4": "drain and reset",
+    "5": "restart the memory exchange between nodes", "6": "reset its bus", "7": "reboot",
+}  # fmt: skip
+"""What the driver advises, by its number (NVML's field 230)."""
+
+
 def worded(name: str, value: str) -> tuple[str, str]:
     """A detector's number as one would say it: "level mb", "74,599.0" is "level", "72.9 GiB"."""
     words = name.split(" ")
+    if name == "recovery action":
+        return name, _RECOVERY.get(value, value)
     try:
         number = float(value.replace(",", "").replace(units.MINUS, "-"))
     except ValueError:
@@ -89,7 +100,7 @@ def numbers(subject: Subject) -> list[tuple[str, str, str]]:
         out.append(("measured", subject.measured, "text"))
         if subject.outlook:
             out.append(("outlook", subject.outlook, token))
-        out += [(*worded(name, value), "text") for name, value in subject.evidence]
+        out += [(*worded(name, value), "text") for name, value in subject.evidence if name not in _TOLD]
         if subject.start_step is not None:
             out.append(("since step", units.count(subject.start_step), "strong"))
         if subject.since:

@@ -154,7 +154,11 @@ def heads(panel: GpuPanel, rows: Sequence[GpuRow], columns: Columns) -> list[tup
             if columns.util_at + len(text) >= columns.memory_at:
                 text = "util %"
             out.append((columns.util_at, text))
-        out.append((columns.memory_at, f"memory {size}"))
+        # Nor may the next one be touched.
+        behind = columns.heat - 2 if columns.heat else columns.memory
+        first = size.partition(",")[0]
+        told = (f"memory {size}", size, f"memory {first}", first, "GiB")
+        out.append((columns.memory_at, next((t for t in told if columns.memory_at + len(t) < behind), "GiB")))
     else:
         if columns.util:
             out.append((columns.util - 4, "util %"))

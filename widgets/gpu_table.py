@@ -20,7 +20,7 @@ from trainmon.widgets.gpu_rows import (
 )
 from trainmon.widgets.lists import ListInstrument, mark_selected
 from trainmon.widgets.paint import Pen, Row, Span, cut
-from trainmon.widgets.parts import heading
+from trainmon.widgets.parts import heading, spans_width
 
 __all__ = ["GpuTable", "draw_gpus", "heads_in_rule", "memory_colour", "memory_share", "name_of", "worst"]
 
@@ -113,7 +113,9 @@ def draw_gpus(
         text = panel.sentence or "no GPU figures in the logs so far"
         fields: list[list[Span]] = [title] if panel.subject else []
         if height == 1:
-            fields.append([(text, "warning" if panel.bad else "muted")])
+            # A field that does not fit is left out as a whole, and the heading would say nothing.
+            said = cut(text, max(1, width - 16 - spans_width(title)))
+            fields.append([(said, "warning" if panel.bad else "muted")])
         rows = [heading(width, "GPUs", fields, "", focused=focused)]
         return [*rows, *_sentence(panel if panel.sentence else GpuPanel(sentence=text), width, height - 1)][:height]
     columns = Columns(panel, listed, width, by_node)

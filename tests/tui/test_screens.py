@@ -135,6 +135,29 @@ async def test_without_alerts_a_and_m_say_so(still):
         assert not session.said
 
 
+async def test_the_age_of_an_alert_goes_on(still):
+    session = still("alert")
+    app = TrainmonApp(session)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        session.clock.advance(21 * 60.0)
+        snapshot = session.snapshot
+        session.put(replace(snapshot, run=replace(snapshot.run, step=(snapshot.run.step or 0) + 1)))
+        await pilot.pause(0.3)
+        assert " 20 m " in app.screen.strip.rows_text()[0]
+
+
+async def test_enter_where_nothing_is_opens_what_the_strip_tells(still):
+    app = TrainmonApp(still("alert"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("5")
+        await pilot.pause()
+        assert not app.snapshot.errors
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, WhyPage)
+
+
 async def test_nothing_moves_when_an_alert_comes_or_goes(still, story):
     session = still("healthy")
     app = TrainmonApp(session)
@@ -345,6 +368,7 @@ def test_a_snapshot_is_all_that_the_overview_needs():
         ("full in s", "597", ("full in", "9 m 57 s")),
         ("rule", "rising", ("rule", "rising")),
         ("trend tau", "1", ("trend tau", "1")),
+        ("recovery action", "4", ("recovery action", "drain and reset")),
     ],
 )
 def test_numbers_of_a_rule_are_said_with_their_units(name, value, said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -24,7 +25,7 @@ from trainmon.widgets.gpu_detail import (
     facts_rows,
     follows_rows,
 )
-from trainmon.widgets.gpu_rows import heat_colour, link_text, memory_colour
+from trainmon.widgets.gpu_rows import Columns, heads, heat_colour, link_text, memory_colour
 from trainmon.widgets.gpu_table import draw_gpus
 from trainmon.widgets.host_panel import draw_host, draw_links
 from trainmon.widgets.time_axis import fit_time, time_ticks, time_window
@@ -307,3 +308,20 @@ def test_the_smallest_screen_names_the_gpu_that_is_ill(story: ModuleType) -> Non
     assert fact(replace(states, bad=False, rows=states.rows[:3])) == " GPU    ▲ gpu2 thermal"
     assert fact(replace(states, bad=False, rows=states.rows[:2])).endswith("96 %")
     assert fact(GpuPanel(sentence="no NVIDIA driver here")) == " GPU    no NVIDIA driver here"
+
+
+@pytest.mark.parametrize("note", ["", "unified"])
+@pytest.mark.parametrize("width", range(46, 160))
+def test_no_head_of_a_column_touches_the_next(width: int, note: str) -> None:
+    row = GpuRow("node-a", 0, 97.0, 68.5 * 1024, 79.6 * 1024, 66.0, 642.0, 1755.0, memory_note=note, key="k", label="0")
+    panel = GpuPanel("node-a", "NVML", (row,), here=True, window_s=10.0)
+    found = heads(panel, panel.rows, Columns(panel, panel.rows, width, False))
+    for (at, text), (behind, _) in pairwise(found):
+        assert at + cell_len(text) < behind, (width, found)
+
+
+@pytest.mark.parametrize("width", [46, 80, 100, 160])
+def test_a_panel_of_one_row_says_why_it_is_empty(width: int) -> None:
+    sentence = "no NVIDIA driver library in this container (libnvidia-ml.so.1): start it with `--gpus all` if it is to have GPUs"
+    panel = GpuPanel("node-a", "NVML", (), sentence, here=True)
+    assert "no NVIDIA" in plain(draw_gpus(panel, width, 1)[0])
