@@ -81,6 +81,7 @@ def test_a_variable_that_is_near_to_none_of_ours_is_somebody_elses(tmp_path: Pat
         ("[thresholds]\nstall_after = 'soon'\n", "should be a duration"),
         ("[thresholds]\nstall_after = 0\n", "more than no time"),
         ("[thresholds]\nmemory_fraction = 'auto'\n", "should be a number or false"),
+        ("[thresholds]\nvolume_hang = 3\n", "volume_hang in [thresholds] should be true or false"),
         ("[screen]\nflash = 3\n", "should be true or false"),
         ("[sources]\npoll = '1ms'\n", "20ms"),
         ("[tags]\n'*.log' = 'x'\n", "should be a table such as"),

@@ -148,6 +148,8 @@ def _number_threshold(default: float, low: float, high: float) -> Convert:
                 number = float(value)
             except ValueError:
                 pass
+        if low == high and number != low:
+            raise ValueError("should be true or false")  # a switch, kept as a number
         if math.isnan(number):
             raise ValueError("should be a number or false")
         if not low <= number <= high:
