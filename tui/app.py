@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import AppBlur, AppFocus
+from textual.events import AppBlur, AppFocus, Event, Key
 from textual.timer import Timer
 
 from trainmon.clock import Clock, SystemClock
@@ -16,6 +16,7 @@ from trainmon.snapshot import Snapshot
 from trainmon.tui.feed import Feed, Publisher
 from trainmon.tui.overview import Overview
 from trainmon.tui.page import Page
+from trainmon.tui.parts import Prompt
 from trainmon.widgets.palette import palette as make_palette
 
 FLASH_STEP_S = 0.5
@@ -106,6 +107,19 @@ class TrainmonApp(App[int], inherit_bindings=False):
         """Begin to listen to the session."""
         self.feed = Feed(self.session, self.show, self.slowness)
         self.feed.start()
+
+    async def on_event(self, event: Event) -> None:
+        """Keys act one after the other: of several that come at once the first may decide whose the next ones are.
+
+        Textual gives each to the widget that has the focus now, and acts when it comes back unused, behind the others.
+        """
+        if isinstance(event, Key) and not event.is_forwarded and self.screen_stack:
+            typing = isinstance(self.focused, Prompt) and self.focused.active
+            if not typing and (
+                await self._check_bindings(event.key, priority=True) or await self._check_bindings(event.key)
+            ):
+                return
+        await super().on_event(event)
 
     def on_unmount(self) -> None:
         """Nothing is painted any more."""

@@ -163,7 +163,7 @@ class LogPage(Searching):
 
     def change_source(self, source: int, line: int | None = None, offset: int | None = None) -> None:
         """Show another file, or another place of this one."""
-        if source != self.source and self.told == HANGS:
+        if source != self.source:
             self.give_up()
 
         async def begin() -> None:
@@ -247,7 +247,9 @@ class LogPage(Searching):
     def head_spans(self) -> tuple[Row, Row]:
         """Left: the file and the search; right: the place and whether the end is followed."""
         view, window = self.view(), self.window
-        left: Row = [(view.name if view is not None else "", "strong")]
+        name = view.name if view is not None else ""
+        # What has happened is said even where the path is long.
+        left: Row = [(name.rsplit("/", 1)[-1] if self.told and len(name) > 30 else name, "strong")]
         if view is not None and view.node and view.node != view.name:
             left.append((f"  {view.node}", "muted"))
         if self.told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainmon.widgets.paint import Instrument, Pen, Row, width_of
+from trainmon.widgets.paint import Instrument, Pen, Row, cut, width_of
 
 _LAST = ("?", "q")
 """Keys that are dropped last."""
@@ -23,6 +23,8 @@ def draw_footer(keys: Sequence[tuple[str, str]], width: int, height: int = 1, *,
     note = f"+{hidden} hidden: " if hidden and width >= 60 else ""
     room = width - 2 - (width_of(note) + 1 + gap if note else 0)
     kept = list(keys)
+    if len(kept) == 1:  # a notice: cut rather than left out
+        kept = [(kept[0][0], cut(kept[0][1], max(0, room - width_of(kept[0][0]) - 1)))]
 
     def needs() -> int:
         return sum(width_of(key) + (1 + width_of(label) if label else 0) for key, label in kept) + gap * max(

@@ -17,10 +17,11 @@ from typing import BinaryIO
 
 from trainmon.clock import Clock
 from trainmon.model import Ahead, Data, Glimpse, SourceEvent
+from trainmon.sources.absent import Absent
 from trainmon.sources.files import BLOCK
 from trainmon.sources.lanes import Lanes, Turn
 from trainmon.sources.limits import raise_limit
-from trainmon.sources.roster import Found, Roster, Subject, Wait, neighbours, open_text
+from trainmon.sources.roster import Found, Roster, Subject, Wait, open_text
 from trainmon.sources.stdin import StdinPump
 from trainmon.sources.tail import HEAD, LONG, TAIL, Tail
 
@@ -74,6 +75,7 @@ class Reader:
         self._stdin = stdin
         self._max_open = max_open if max_open is not None else raise_limit()
         self._roster = Roster(specs, clock, exact=exact)
+        self._absent = Absent(self._roster, clock, hang_s)
         self._lanes: Lanes[Subject] = Lanes(self._run, self._on_hang, hang_s)
         self._pump: StdinPump | None = None
         self._swept: list[Tail] = []
@@ -365,36 +367,33 @@ class Reader:
     # ------------------------------------------------------------------ what does not answer
 
     def _on_hang(self, subject: Subject) -> None:
-        """Leave out the subject and what lies on the same device or in the same folder. The next turn goes on."""
-        roster = self._roster
-        for other in roster.everything():
-            if other is subject or (other.hangs is None and neighbours(other, subject)):
-                other.hangs = subject
-                roster.hangs(self._out, other)
+        """Leave out the subject and what lies beside it. The next turn goes on."""
+        self._absent.leave_out(subject, self._out)
         self._swept = [tail for tail in self._swept if tail.hangs is None]
         self._fresh, self._stale = [], []
         self._history = deque(tail for tail in self._history if tail.hangs is None)
 
     def _take_back(self, turn: Turn[Subject]) -> None:
-        """Go on with what hung, now that the call has returned."""
-        roster, now = self._roster, self._clock.monotonic()
+        """Go on with what hung, now that the call has returned, and with what has answered a trial."""
+        for other in self._absent.answering(self._out):
+            self._resume(other)
         while self._lanes.returned:
             subject, result = self._lanes.returned.popleft()
             if isinstance(result, Found):
                 os.close(result.fd)
-            for other in roster.everything():
-                if other.hangs is not subject:
-                    continue
-                other.hangs, other.due = None, now
-                if isinstance(other, Tail):
-                    self._swept.append(other)
-                    other.queued = False
-                    self._queue(other)
-                    if other is not subject:
-                        roster.follows(self._out, other)
-            if isinstance(subject, Tail):
-                if isinstance(result, (OSError, ValueError)):
-                    self._failed(subject, result)
-                elif isinstance(result, list):
-                    self._add(result)
-                    self._after(subject, result)
+            for other in self._absent.held_by(subject):
+                self._resume(other, said=other is subject)
+            if isinstance(subject, Tail) and isinstance(result, (OSError, ValueError)):
+                self._failed(subject, result)
+            elif isinstance(subject, Tail) and isinstance(result, list):
+                self._add(result)
+                self._after(subject, result)
+
+    def _resume(self, subject: Subject, *, said: bool = False) -> None:
+        subject.hangs, subject.due = None, self._clock.monotonic()
+        if isinstance(subject, Tail):
+            self._swept.append(subject)
+            subject.queued = False
+            self._queue(subject)
+            if not said:
+                self._roster.follows(self._out, subject)
