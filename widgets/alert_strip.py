@@ -168,7 +168,8 @@ def _alert(
     clause = alert.outlook.partition(";")[0]
     least = 0 if quiet else width_of(clause) + 4 if clause else 12
     # Everything that was measured and what follows go before the age and the keys.
-    whole = least + width_of(alert.measured)
+    said = _untitled(alert)
+    whole = least + width_of(said)
     room = end - at
     choices = [
         _keys(alert, index, total, age=with_age, gap=gap, mute=with_mute, enter=enter, tint=tint)
@@ -184,7 +185,7 @@ def _alert(
     at += min(2, gap)
     room = end - at
     state = " · acknowledged" if alert.state == "acknowledged" else " · muted until it resolves" if quiet else ""
-    for measured in _shorter(alert.measured):
+    for measured in _shorter(said):
         for outlook in (alert.outlook, alert.outlook.split(";")[0], ""):
             spans = _sentence(measured, outlook, state, loud, quiet, tint)
             if spans_width(spans) <= room:
@@ -197,6 +198,12 @@ def _alert(
     if brief and not quiet and width_of(brief) <= room:
         pen.put(at, brief, loud + tint)
     return pen.row()
+
+
+def _untitled(alert: AlertView) -> str:
+    """What was measured, without the title that stands before it already: "Xid 94: a memory error" of XID 94."""
+    head, sign, rest = alert.measured.partition(": ")
+    return rest if sign and head.upper() == alert.title.upper() else alert.measured
 
 
 def _sentence(measured: str, outlook: str, state: str, loud: str, quiet: bool, tint: str) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -213,3 +214,14 @@ def test_footer_drops_keys_from_the_right_and_keeps_help_and_quit() -> None:
     assert lines(draw_footer(keys, 30)) == [" ? help  / search  q quit"]
     assert lines(draw_footer(keys, 12)) == [" ? help"]
     assert lines(draw_footer(keys, 80, hidden=2))[0].endswith("+2 hidden: z")
+
+
+def test_the_strip_does_not_say_an_xid_twice(story: ModuleType) -> None:
+    alert = replace(
+        story.alert().alerts[0], title="XID 94", who="node-a gpu4",
+        measured="Xid 94: a memory error that hit this program only", outlook="the job on it fails",
+    )  # fmt: skip
+    assert (
+        " XID 94  node-a gpu4  a memory error that hit this program only → "
+        in lines(draw_alert_strip([alert], "", 160))[0]
+    )
