@@ -12,8 +12,13 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from trainmon.commands.say import complain
 from trainmon.errors import SourceError
+
+if TYPE_CHECKING:
+    from trainmon.demo.writer import Writer
 
 PREFIX = "trainmon-demo-"
 YOUNG_S = 60.0
@@ -26,35 +31,56 @@ def run(options: argparse.Namespace) -> int:
         SourceError: The folder cannot be written.
     """
     from trainmon.commands.tail import follow, settings_of, signals_raise
-    from trainmon.demo.writer import Writer
 
     settings = settings_of(options)
     # A name is what logs like these usually lack; it comes the way that anybody would give it.
     settings = replace(settings, tags={"worker-*.log": {"model_name": "qwen-7b-lora"}})
     folder = Path(options.keep) if options.keep else None
+    with signals_raise():
+        try:
+            folder, writer = _prepared(folder, options.speed)
+        except OSError as error:
+            place = options.keep or tempfile.gettempdir()
+            reason = (error.strerror or "?").lower()
+            raise SourceError(f"{place}: the demo cannot write its logs here ({reason})") from None
+        try:
+            writer.start()
+            return follow([str(folder / "worker-*.log")], options, settings, demo=True, over=lambda: writer.finished)
+        finally:
+            writer.stop()
+            if writer.error:
+                complain(f"{folder}: the demo could not go on writing its logs ({writer.error.lower()})")
+            if not options.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepared(folder: Path | None, speed: float) -> tuple[Path, Writer]:
+    """A folder with the past of the run in it; what was begun is taken back when it cannot be written.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    from trainmon.demo.writer import Writer
+
+    own = folder is None
+    if folder is None:
+        _put_away_orphans(Path(tempfile.gettempdir()))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        with suppress(OSError):  # a file system without locks: then nobody takes it for an orphan either
+            _hold(folder)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+    writer = Writer(folder, speed)
     try:
-        if folder is None:
-            _put_away_orphans(Path(tempfile.gettempdir()))
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-            with suppress(OSError):  # a file system without locks: then nobody takes it for an orphan either
-                _hold(folder)
+        writer.write_history()
+    except BaseException:
+        if own:
+            shutil.rmtree(folder, ignore_errors=True)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-        writer = Writer(folder, options.speed)
-        with signals_raise():
-            try:
-                writer.write_history()
-                writer.start()
-                return follow(
-                    [str(folder / "worker-*.log")], options, settings, demo=True, over=lambda: writer.finished
-                )
-            finally:
-                writer.stop()
-                if not options.keep:
-                    shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        place = options.keep or tempfile.gettempdir()
-        raise SourceError(f"{place}: the demo cannot write its logs here ({(error.strerror or '?').lower()})") from None
+            for path in writer.paths:
+                path.unlink(missing_ok=True)
+        raise
+    return folder, writer
 
 
 def _hold(folder: Path) -> int:
