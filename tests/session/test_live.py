@@ -166,13 +166,43 @@ def test_the_raw_log_of_a_source_can_be_opened(tmp_path: Path, watch: Callable[.
 
 
 def test_stop_ends_both_threads(tmp_path: Path) -> None:
+    before = set(threading.enumerate())  # other tests leave threads behind, in calls that hang on purpose
     session = Session([str(tmp_path / "not-there.log")], Settings())
     session.start()
     session.stop()
     end = time.monotonic() + DEADLINE_S
-    while any(thread.name.startswith("trainmon-") for thread in threading.enumerate()):
-        assert time.monotonic() < end, [thread.name for thread in threading.enumerate()]
+    while left := set(threading.enumerate()) - before:
+        assert time.monotonic() < end, left
         time.sleep(0.02)
+
+
+class SlowToStart:
+    """Instruments that are stopped while they are being started."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.starting = threading.Event()
+
+    def start(self) -> None:
+        self.starting.set()
+        time.sleep(0.05)
+        self.calls.append("on")
+
+    def stop(self) -> None:
+        self.calls.append("off")
+
+    def release(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+def test_instruments_that_are_just_being_switched_on_are_switched_off_after_that(tmp_path: Path) -> None:
+    station = SlowToStart()
+    session = Session([str(tmp_path / "not-there.log")], Settings(), station=lambda sink: station)
+    session.start()
+    assert station.starting.wait(DEADLINE_S)
+    session.stop()
+    assert (station.calls, session.fault) == (["on", "off"], None)
 
 
 def test_the_progress_bar_moves_the_step_before_the_first_report_and_between_two(tmp_path: Path, watch) -> None:

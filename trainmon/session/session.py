@@ -113,6 +113,7 @@ class Session:
         self._reader: Reader | None = None
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._starting = threading.Lock()
         self._last_tick = -TICK_EVERY_S
         self._last_publish = -PUBLISH_EVERY_S
         self._run_faults = 0
@@ -154,7 +155,8 @@ class Session:
     def stop(self) -> None:
         """Stop both threads; returns within half a second whatever a file system does."""
         self._stopping = True
-        station = self._station
+        with self._starting:  # instruments that are just being switched on are first on, then off
+            station = self._station
         if station is not None:
             self._guard(station.stop)
         if self._reader is not None:
@@ -297,10 +299,10 @@ class Session:
         if make is None or self._stopping:
             return
         station = make(lambda samples: self._inbox.put((Telemetry(tuple(samples)),)))
-        self._station = station
-        station.start()
-        if self._stopping:
-            station.stop()
+        with self._starting:
+            if not self._stopping:
+                self._station = station
+                station.start()
 
     def _publish(self, now: float, *, at_once: bool = False) -> None:
         self._last_publish = now
