@@ -128,7 +128,15 @@ def test_zero_has_no_sign() -> None:
 
 
 def test_what_cannot_be_had_is_a_dash_everywhere() -> None:
-    for form in [*units.FORMATS.values(), units.age, units.file_size, units.traffic, units.depth, units.bare_seconds, units.memory_total]:
+    for form in [
+        *units.FORMATS.values(),
+        units.age,
+        units.file_size,
+        units.traffic,
+        units.depth,
+        units.bare_seconds,
+        units.memory_total,
+    ]:
         assert form(None) == "–"
 
 
