@@ -9,6 +9,8 @@ from trainmon.model import Level, Record
 from trainmon.parsing import detect
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import shown, strip_codes
+from trainmon.parsing.groups import OPENERS
+from trainmon.parsing.line import NO_PREFIX, Line
 from trainmon.parsing.machine import MachineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT, Splitter
@@ -16,6 +18,7 @@ from trainmon.parsing.splitter import LIMIT, Splitter
 __all__ = ["Classifier", "FileParser", "Hit"]
 
 _PIECE = 4096
+_LITERALS = tuple(dict.fromkeys((*detect.LITERALS, *OPENERS)))
 OURS = "a fault of trainmon"
 """Reason of a quarantined line that nothing is wrong with."""
 
@@ -65,6 +68,7 @@ class FileParser(MachineReader):
         self._out = []
         if offset != self._expected:
             self._splitter.take()
+            self._groups.lost()
             self._blocks.half = b""
             self._line_start = offset
         self._expected = offset + len(data)
@@ -105,9 +109,10 @@ class FileParser(MachineReader):
         For a source that fell silent: a caller that follows it live may ask after a second without bytes.
         """
         out = self._finish_held(self._bars.release())
-        if self._blocks.open:
+        if self._blocks.open or self._groups.open:
             before, self._out = self._out, []
             self._unheld()
+            self._rows(self._groups.close())
             out, self._out = out + self._out, before
         return out
 
@@ -210,8 +215,11 @@ class FileParser(MachineReader):
                         self._consider(line, clean)
                 except Exception as error:  # a fault of ours costs one line, never the rest of the file
                     self._quarantine(shown(line), f"{OURS} ({type(error).__name__})", Prefix())
-            elif self._blocks.open and i < last and not (i == 0 and self._blocks.half):
-                self._blank()
+            elif i < last and not (i == 0 and self._blocks.half):
+                if self._blocks.open:
+                    self._blank()
+                if self._groups.open:
+                    self._rows(self._groups.line(Line("", NO_PREFIX, self.lines + 1, self._line_start)) or ())
             if i < last:
                 at += len(raw_lines[i]) + 1
                 self._line_start = at
@@ -232,9 +240,12 @@ class FileParser(MachineReader):
         blocks = self._blocks
         if blocks.open and self._row(line, piece):
             return
+        if self._groups.open:
+            self._segment(line)
+            return
         literals = self._literals
         if literals is None:
-            literals = self._literals = [literal for literal in detect.LITERALS if literal in piece]
+            literals = self._literals = [literal for literal in _LITERALS if literal in piece]
         for literal in literals:
             if literal in line:
                 self._segment(line)
@@ -245,6 +256,9 @@ class FileParser(MachineReader):
             if blocks.tools and self._begins(line, piece):
                 return
         if (line[0] in detect.HEADS and detect.glog_line(line)) or self._tracebacks.open or self.keep_log:
+            self._segment(line)
+            return
+        if self._shapes.probing and self._shapes.might(line):
             self._segment(line)
             return
         if self._known is None:  # only when a line in it gave no other reason

@@ -1,0 +1,52 @@
+"""Readers of lines that mean something only together; see `Group` in trainmon/parsing/line.py.
+
+A new one is a file in this folder and a name in `MAKERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainmon.parsing.line import Group, Line, Row
+
+MAKERS: tuple[Callable[[], Group], ...] = ()
+"""In the order in which they are asked."""
+
+OPENERS: tuple[bytes, ...] = ()
+"""What begins one, for the test of a whole piece."""
+
+
+class Groups:
+    """All groups of one file."""
+
+    def __init__(self) -> None:
+        self._all = [make() for make in MAKERS]
+        self.open = False
+
+    def line(self, line: Line) -> list[Row] | None:
+        """The next line; None when it belongs to none of them."""
+        text = line.text
+        for group in self._all:
+            if group.open or any(opener in text for opener in group.openers):
+                rows = group.line(line)
+                if rows is not None:
+                    self._look()
+                    return rows
+        if self.open:
+            self._look()
+        return None
+
+    def close(self) -> list[Row]:
+        """Nothing comes for now: what is complete without more."""
+        rows = [row for group in self._all for row in group.close()]
+        self._look()
+        return rows
+
+    def lost(self) -> None:
+        """Bytes were skipped here."""
+        for group in self._all:
+            group.lost()
+        self._look()
+
+    def _look(self) -> None:
+        self.open = any(group.open for group in self._all)
