@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -266,3 +268,16 @@ def _target(fd: str) -> str:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         return ""
+
+
+def test_a_log_that_only_the_interpreters_end_lets_go_of_does_not_hold_it_up(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("step 1\n")
+    script = (
+        "import sys\n"
+        "from trainmon.sources.rawfile import _Handle\n"
+        "handle = _Handle(sys.argv[1])\n"
+        "handle.itself = handle\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(log)], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -144,15 +144,15 @@ def _code(status: int) -> int:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel hang up on us when the parent is killed."""
+    """Have the kernel end us when the parent is killed; not by a hang-up, which `nohup` ignores."""
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGHUP), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     except (ImportError, OSError, AttributeError):
         return
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _flush() -> None:

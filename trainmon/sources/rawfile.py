@@ -5,6 +5,7 @@ Everything that touches the disk is awaited, so that a slow file system never st
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import errno
 import os
@@ -12,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,11 +76,10 @@ class _Handle:
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
-            try:
-                # Aside: some network file systems ask their server about a close, too.
-                threading.Thread(target=os.close, args=(self.fd,), daemon=True).start()
-            except RuntimeError:  # the interpreter ends
-                os.close(self.fd)
+            # Aside: some network file systems ask their server about a close, too. Not by `threading`, whose start
+            # waits for the thread: at the interpreter's end, when this may be called, none begins any more.
+            with suppress(RuntimeError):
+                _thread.start_new_thread(os.close, (self.fd,))
 
 
 class RawLog:
