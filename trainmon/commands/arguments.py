@@ -11,7 +11,9 @@ SUMMARIES = {
     "tail": "watch running or finished training logs live",
     "demo": "the same on a recorded run that goes wrong",
     "agent": "write this machine's GPUs and host as JSON lines",
-    "parse": "turn logs into JSON lines on standard output",
+    "parse": "turn logs into JSON lines, CSV or Parquet",
+    "formats": "the log formats, and what is made of a file",
+    "config": "write, check or show the configuration",
     "explain": "what an error means, what causes it, what helps",
     "doctor": "check this machine and terminal",
     "completion": "print completion for bash, zsh or fish",
@@ -132,19 +134,58 @@ def parse_parser() -> argparse.ArgumentParser:
     """Return the parser of `parse`."""
     parser = _Parser(
         prog="trainmon parse",
-        description="Turn logs into records, one JSON object per line, in file order.",
+        description="Turn logs into records: one JSON object per line, in file order, or a table.",
         allow_abbrev=False,
     )
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file, 'pattern', folder, or - for standard input")
-    parser.add_argument("--to", choices=("jsonl",), default="jsonl", help="form of the output (jsonl)")
-    parser.add_argument("--all", action="store_true", help="also write lines that carry only a message")
-    parser.add_argument(
+    out = parser.add_argument_group("output")
+    out.add_argument("--to", choices=("jsonl", "csv", "parquet"), default="jsonl", help="form of the output (jsonl)")
+    out.add_argument("--out", metavar="FILE", help="write FILE, whole or not at all, instead of standard output")
+    out.add_argument("--quarantine", metavar="FILE", help="put lines that could not be read there, with the reason")
+    out.add_argument("--merge", action="store_true", help="the records of all sources in the order of their times")
+    out.add_argument("--follow", action="store_true", help="go on as the sources grow, also when they are rotated")
+    choice = parser.add_argument_group("choice")
+    choice.add_argument("--since", metavar="TIME", help="records from then on: 1h (ago), 2025-04-05T10:00:00Z, 10:30")
+    choice.add_argument("--until", metavar="TIME", help="records up to then")
+    choice.add_argument(
         "--level",
         choices=("DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
         type=_level,
-        help="also write messages from this level up",
+        help="messages and errors from this level up; measurements count as INFO",
     )
+    choice.add_argument("--kind", metavar="KINDS", help="only these kinds: metrics,eval,error, ...")
+    choice.add_argument("--all", action="store_true", help="also lines that carry only a message")
     parser.add_argument("--config", metavar="FILE", help="read this configuration instead of the usual files")
+    return parser
+
+
+def formats_parser() -> argparse.ArgumentParser:
+    """Return the parser of `formats`."""
+    parser = _Parser(
+        prog="trainmon formats",
+        description="The log formats that are known, or what trainmon makes of a file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "test"), default="list", help="list the formats, or test FILE..."
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="what is tested: a log, or - for standard input")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--config", metavar="FILE", help="read this configuration instead of the usual files")
+    return parser
+
+
+def config_parser() -> argparse.ArgumentParser:
+    """Return the parser of `config`."""
+    parser = _Parser(
+        prog="trainmon config",
+        description="Write a configuration file to begin with, check the files, or show what is in force.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("action", choices=("init", "check", "show"), help="what to do")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the file (init: trainmon.toml; else the usual ones)")
+    parser.add_argument("--user", action="store_true", help="init: write your own file in ~/.config/trainmon")
+    parser.add_argument("--config", metavar="FILE", help="the same as FILE")
     return parser
 
 
@@ -191,6 +232,8 @@ PARSERS = {
     "demo": demo_parser,
     "agent": agent_parser,
     "parse": parse_parser,
+    "formats": formats_parser,
+    "config": config_parser,
     "explain": explain_parser,
     "doctor": doctor_parser,
     "completion": completion_parser,

@@ -3,161 +3,264 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from trainmon.commands.parse_output import Output
+from trainmon.commands.parse_wanted import Wanted
+from trainmon.commands.progress import Progress
 from trainmon.commands.say import complain
-from trainmon.errors import SourceError
-from trainmon.model import LEVELS, Record
+from trainmon.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
-    from trainmon.parsing.parser import Classifier, FileParser
+    from trainmon.commands.parse_source import Reading, Source
+    from trainmon.model import Record
+    from trainmon.settings import Settings
 
-_BLOCK = 1 << 20
+_MANY_OPEN = 64 << 20
+"""Bytes that the blocks of all sources take together, where all of them are open."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the records of every source to standard output.
+    """Write the records of every source.
 
     Returns:
         0, or 3 when a source could not be read at all (the others are still written).
-    """
-    from trainmon.catalogue import load as load_catalogue
-    from trainmon.settings import load as load_settings
 
-    settings = load_settings(Path(options.config) if options.config else None)
-    catalogue = load_catalogue()
-    lowest = 0 if options.all else LEVELS.index(options.level) if options.level else None
-    out = sys.stdout.buffer
-    code = 0
-    for name in _expand(options.sources):
-        try:
-            with _open(name) as file:
-                parser = _parser(name, file, settings.tags_for(name), catalogue, lowest is not None)
-                for records in _records(parser, file):
-                    out.write(b"".join(_lines(records, lowest)))
-                    out.flush()
-        except SourceError as error:
-            out.flush()
-            complain(str(error))
-            code = error.exit_code
-    out.flush()
+    Raises:
+        UsageError: Options that do not go together, or a time that is none.
+        SourceError: The output cannot be written where it shall.
+    """
+    from trainmon.commands.tail import signals_raise
+
+    now = time.time()
+    wanted = Wanted.of(options, now)
+    _check(options)
+    settings = settings_of(options)
+    reading = reading_of(settings, wanted)
+    with signals_raise(), ExitStack() as stack:
+        output = stack.enter_context(Output(options))
+        if options.follow:
+            from trainmon.commands.parse_follow import follow
+
+            code = follow(options.sources, settings, reading, wanted, output)
+        else:
+            code = _Job(options, reading, wanted, output, now).run()
+        output.commit()
     return code
 
 
-def _expand(specs: list[str]) -> Iterator[str]:
-    """Patterns and folders become the files in them, in the order of their numbers."""
-    from glob import glob
-
-    from trainmon.sources.patterns import natural
-
-    for spec in specs:
-        if spec != "-" and not os.path.lexists(spec) and any(sign in spec for sign in "*?["):
-            found = [path for path in glob(spec, recursive=True) if not os.path.isdir(path)]
-            yield from sorted(found, key=natural) if found else [spec]
-        elif spec != "-" and os.path.isdir(spec):
-            yield from _in_folder(spec)
-        else:
-            yield spec
-
-
-def _in_folder(folder: str) -> list[str]:
-    from trainmon.sources.patterns import looks_like_log, natural
-
-    try:
-        names = sorted(filter(looks_like_log, os.listdir(folder)), key=natural)
-    except OSError:
-        return [folder]
-    files = [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
-    return files or [folder]
-
-
-def _open(name: str) -> BinaryIO:
-    """Open a source for reading.
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what does not go together.
 
     Raises:
-        SourceError: It cannot be read; the message says why and what to do.
+        UsageError: With what to do instead.
     """
-    if name == "-":
-        if sys.stdin is None:
-            raise SourceError("standard input is closed: there is nothing to read for -")
-        return open(0, "rb", buffering=0, closefd=False)
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise SourceError(_why(name, error)) from None
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):
-        return open(descriptor, "rb", buffering=0)
-    os.close(descriptor)
-    what = "a folder without a log in it" if stat.S_ISDIR(mode) else "a device, not a log"
-    raise SourceError(f"{name}: {what}; name the files to read")
+    if options.follow:
+        if options.out:
+            raise UsageError("--out writes a whole file at the end, which --follow never reaches; use > FILE")
+        if options.merge:
+            raise UsageError("--merge needs the whole of every source, which --follow never has; give one of them")
+        if options.to == "parquet":
+            raise UsageError("a Parquet file is written at the end, which --follow never reaches; use --to jsonl")
+    if options.to == "parquet":
+        from trainmon.outputs.parquet import load
+
+        load()
+        if not options.out and sys.stdout.isatty():
+            raise UsageError("a Parquet file is nothing for a terminal; give --out FILE")
 
 
-def _why(name: str, error: OSError) -> str:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        if any(sign in name for sign in "*?["):
-            return f"{name}: no file matches this pattern"
-        return f"{name}: no such file"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{name}: no permission to read it"
-    if error.errno == errno.ENXIO:
-        return f"{name}: a socket or a device, not a log"
-    return f"{name}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
-
-
-def _parser(name: str, file: BinaryIO, tags: dict[str, str], catalogue: Classifier, keep_log: bool) -> FileParser:
-    from trainmon.parsing.parser import FileParser
-
-    found = os.fstat(file.fileno())
-    mtime = found.st_mtime if stat.S_ISREG(found.st_mode) else None
-    return FileParser(name, tags=tags, classify=catalogue, mtime=mtime, keep_log=keep_log)
-
-
-def _records(parser: FileParser, file: BinaryIO) -> Iterator[list[Record]]:
-    """The records block by block; of a pipe, whatever is there at once.
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings, with a word on files that do not answer.
 
     Raises:
-        SourceError: It is no text, or reading broke off; what was read before is given first.
+        ConfigError: The configuration is wrong.
     """
-    from trainmon.sources.patterns import binary_kind
+    from trainmon.settings import load
 
-    offset = 0
-    while True:
+    settings = load(Path(options.config) if options.config else None)
+    for path in settings.unread:
+        complain(f"{path} does not answer (a network file system that is down?): going on without it")
+    return settings
+
+
+def reading_of(settings: Settings, wanted: Wanted) -> Reading:
+    """How the sources are read, as settings and options say."""
+    from trainmon.catalogue import load as load_catalogue
+    from trainmon.commands.parse_source import Reading
+    from trainmon.settings.plugins import known_formats
+
+    formats = known_formats(settings, complain)
+    return Reading(settings.tags_for, formats, load_catalogue(), keep_log=wanted.keep_log)
+
+
+class _Job:
+    """One run over sources that end."""
+
+    def __init__(
+        self, options: argparse.Namespace, reading: Reading, wanted: Wanted, output: Output, now: float
+    ) -> None:
+        self._options = options
+        self._reading = reading
+        self._wanted = wanted
+        self._output = output
+        self._now = now
+        self._code = 0
+        self._progress = Progress(0)
+
+    def run(self) -> int:
+        from dataclasses import replace
+
+        from trainmon.commands.parse_source import BLOCK, TIMED_BLOCK, expand
+
+        names = [name for name in expand(self._options.sources) if not self._is_output(name)]
+        self._progress = Progress(_bytes_of(names), quiet=self._output.on_terminal)
+        block = TIMED_BLOCK if self._wanted.timed else BLOCK
+        if self._options.merge:
+            block = max(16 << 10, min(block, _MANY_OPEN // max(1, len(names))))
+        self._reading = replace(self._reading, block=block, read=self._progress.add)
         try:
-            block = file.read(_BLOCK)
-        except OSError as error:  # a network file system that went away half-way
-            yield parser.finish()
-            reason = (error.strerror or "unknown reason").lower()
-            raise SourceError(f"{parser.source}: reading stopped at byte {offset:,} ({reason})") from None
-        if not block:
-            break
-        kind = binary_kind(block[:4096]) if offset == 0 else None
-        if kind:
-            raise SourceError(f"{parser.source}: {kind}, not a log; unpack it first and give it as - if it is one")
-        yield parser.feed(block, offset)
-        offset += len(block)
-    yield parser.finish()
+            if self._options.merge:
+                self._merge(names)
+            else:
+                for name in names:
+                    self._one(name)
+        finally:
+            self._progress.clear()
+        return self._code
+
+    def _is_output(self, name: str) -> bool:
+        """Whether this source is the file that is being written; it is left out."""
+        if name == "-" or not self._output.is_same(name):
+            return False
+        complain(f"{name} is what --out or --quarantine writes: left out")
+        return True
+
+    def _one(self, name: str) -> None:
+        try:
+            source = self._open(name)
+            if source is None:
+                return
+            try:
+                for records in self._batches(source):
+                    self._output.write(records)
+            finally:
+                source.close()
+        except SourceError as error:
+            self._failed(error)
+
+    def _failed(self, error: SourceError) -> None:
+        self._output.flush()
+        self._progress.clear()
+        complain(str(error))
+        self._code = error.exit_code
+
+    def _open(self, name: str) -> Source | None:
+        """A source; None when it was last written before what is asked for."""
+        from trainmon.commands.parse_source import Source
+
+        since = self._wanted.since
+        if since is not None and name != "-":
+            try:
+                found = os.stat(name)
+            except (OSError, ValueError):
+                found = None  # opening it says why
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_mtime < since:
+                self._progress.add(found.st_size, name)
+                return None
+        return Source(name, self._reading)
+
+    def _batches(self, source: Source) -> Iterator[list[Record]]:
+        """What was asked for of one source, in file order."""
+        wanted = self._wanted
+        if not wanted.timed:
+            for records, _ in source.batches():
+                yield wanted.of_kind(records)
+            return
+        for timed in self._timed(source):
+            yield [record for _, record in timed]
+
+    def _timed(self, source: Source) -> Iterator[list[tuple[float, Record]]]:
+        """The same with the times that the records take from their neighbours."""
+        from trainmon.commands.parse_time import Neighbours
+
+        wanted = self._wanted
+        part, shift = self._part(source)
+        fallback = source.mtime if source.mtime is not None else self._now
+        neighbours = Neighbours(fallback - shift)
+        for records, newest in source.batches(part):
+            yield wanted.between(neighbours.take(records, newest), shift)
+        yield wanted.between(neighbours.end(), shift)
+
+    def _part(self, source: Source) -> tuple[tuple[int, int] | None, float]:
+        """The part of a source that can hold what is asked for, and how far its times are off (see `zone_shift`)."""
+        from trainmon.commands.parse_time import LineClock, part_between, zone_shift
+
+        wanted = self._wanted
+        if (wanted.since is None and wanted.until is None) or source.mtime is None or not source.size:
+            return None, 0.0
+        clock = LineClock(self._reading.formats, source.mtime)
+        try:
+            end = os.pread(source.descriptor, 64 << 10, max(0, source.size - (64 << 10)))
+            lines = [line for line in end.splitlines() if line.strip()][-50:]
+            found = next(((line, when) for line in reversed(lines) if (when := clock.time_of(line)) is not None), None)
+            shift = zone_shift(found[0], found[1], source.mtime) if found is not None else 0.0
+            since = None if wanted.since is None else wanted.since - shift
+            until = None if wanted.until is None else wanted.until - shift
+            part = part_between(source.descriptor, source.size, clock.time_of, since, until)
+        except OSError:  # reading it says why
+            return None, 0.0
+        return (None if part == (0, source.size) else part), shift
+
+    def _merge(self, names: list[str]) -> None:
+        from trainmon.commands.parse_merge import merged
+        from trainmon.sources.limits import raise_limit
+
+        raise_limit()
+        for records in merged(names, self._open, self._timed, self._failed, self._start_of):
+            self._output.write(records)
+
+    def _start_of(self, name: str) -> float | None:
+        """The first time that a file carries, as a cheap look at its head tells; None: it has to be read."""
+        from trainmon.commands.parse_time import LineClock
+
+        if name == "-":
+            return None
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return None
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            clock = LineClock(self._reading.formats, found.st_mtime)
+            for line in os.pread(descriptor, 16 << 10, 0).split(b"\n")[:100]:
+                if line.strip() and (when := clock.time_of(line)) is not None:
+                    return when
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        return None
 
 
-def _lines(records: list[Record], lowest: int | None) -> Iterator[bytes]:
-    """The lines of the records that were asked for.
-
-    Args:
-        lowest: Index in `LEVELS` from which on messages are written, 0 also those without a level; None: none.
-    """
-    from trainmon.outputs.jsonl import to_json
-
-    for record in records:
-        if record.kind == "log":
-            if lowest is None:
-                continue
-            if lowest and (record.level is None or LEVELS.index(record.level) < lowest):
-                continue
-        line = to_json(record)
-        yield line if line.endswith(b"\n") else line + b"\n"
+def _bytes_of(names: Iterable[str]) -> int:
+    total = 0
+    for name in names:
+        try:
+            found = os.stat(name) if name != "-" else os.fstat(0)
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(found.st_mode):
+            total += found.st_size
+        else:
+            return 0  # nobody knows
+    return total

@@ -252,7 +252,7 @@ def print_plain(session: Session, over: Callable[[], bool] | None = None) -> int
                 wake.wait(_NAP_S)
                 wake.clear()
                 _put(lines.update(session.snapshot, session.clock.monotonic()))
-                if _nobody_reads():
+                if nobody_reads():
                     return 0
                 if _all_ended(session) or (over is not None and over()):
                     # What was written last still has to be read, judged and printed.
@@ -277,7 +277,7 @@ def _put(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _nobody_reads() -> bool:
+def nobody_reads() -> bool:
     """Whether the other end of a pipe was closed; a write would tell only with the next line."""
     try:
         poll = select.poll()

@@ -46,7 +46,7 @@ def to_json(record: Record) -> bytes:
             out[name] = value
     extra: dict[str, Any] = {name: plain(value) for name, value in record.extra.items()}
     if record.sample is not None:
-        extra.update(_parts(record.sample))
+        extra.update(parts(record.sample))
     if extra:
         out["extra"] = extra
     try:
@@ -56,7 +56,7 @@ def to_json(record: Record) -> bytes:
     return line if line.isascii() and b"\x7f" not in line else _OBEYED.sub(_escaped, line)
 
 
-def _parts(sample: Sample) -> dict[str, Any]:
+def parts(sample: Sample) -> dict[str, Any]:
     """Lists and words of a sample, as the agents' files have them."""
     found = to_object(sample)
     return {name: found[name] for name in _PARTS if name in found}

@@ -29,16 +29,18 @@ class Key:
     """One key.
 
     Attributes:
-        table: "thresholds", "screen", "sources" or "telemetry".
+        table: "thresholds", "screen", "sources", "telemetry" or "parsing".
         name: As it is written in the file; the variable is TRAINMON_ and this in capitals.
         field: The attribute of `Settings` or `Thresholds` that it sets.
         convert: See `Convert`.
+        own: Taken only from the user's own file or `--config`, never from a `trainmon.toml` that merely lies there.
     """
 
     table: str
     name: str
     field: str
     convert: Convert
+    own: bool = False
 
 
 def seconds(value: object) -> float:
@@ -213,11 +215,12 @@ KEYS: tuple[Key, ...] = (
     Key("telemetry", "gpu_interval", "gpu_interval_s", _interval),
     Key("telemetry", "host", "host", _flag),
     Key("telemetry", "host_interval", "host_interval_s", _interval),
+    Key("parsing", "plugins", "plugins", _flag, own=True),
 )
 """All keys but those of `[tags]`, which are patterns of the user's own."""
 
-TABLES = ("thresholds", "tags", "screen", "sources", "telemetry")
-LATER = ("alert", "channels", "format")
+TABLES = ("thresholds", "tags", "screen", "sources", "telemetry", "parsing", "format")
+LATER = ("alert", "channels")
 """Tables that are promised but not read by this version: said, never silently passed over."""
 
 

@@ -9,12 +9,16 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainmon.diagnosis.thresholds import Thresholds
 from trainmon.errors import ConfigError
 from trainmon.patience import within
 from trainmon.settings.keys import KEYS, LATER, TABLES, nearest
 from trainmon.settings.model import TAG_NAMES, Settings
+
+if TYPE_CHECKING:
+    from trainmon.parsing.custom import OwnFormat
 
 PROJECT_FILE = "trainmon.toml"
 PREFIX = "TRAINMON_"
@@ -33,12 +37,27 @@ _Complain = Callable[[str, str, str], None]
 """Notes a problem: table ("" for the root), key, what is wrong with it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from.
+
+    Attributes:
+        value: As it is written there.
+        place: "FILE, line N", or the name of a variable.
+    """
+
+    value: object
+    place: str
+
+
 @dataclass
 class _Found:
     """What was read so far: the strongest file is read last and overwrites."""
 
     values: dict[tuple[str, str], object] = field(default_factory=dict)
+    origins: dict[tuple[str, str], Origin] = field(default_factory=dict)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    formats: dict[str, OwnFormat] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     unread: list[Path] = field(default_factory=list)
 
@@ -57,6 +76,19 @@ def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str
     Raises:
         ConfigError: One line for each problem, all of them.
     """
+    return explained(explicit, cwd, env)[0]
+
+
+def explained(
+    explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> tuple[Settings, dict[tuple[str, str], Origin]]:
+    """The same as `load`, with where each value comes from: (table, key) -> origin; what is not in it is the default.
+
+    Tags have their pattern as key, formats their name.
+
+    Raises:
+        ConfigError: One line for each problem, all of them.
+    """
     env = os.environ if env is None else env
     found = _Found()
     files: list[Path] = []
@@ -70,10 +102,16 @@ def load(explicit: Path | None = None, cwd: Path | None = None, env: Mapping[str
         more = len(found.problems) - MOST_PROBLEMS
         tail = [f"and {more:,} more of this kind"] if more > 0 else []
         raise ConfigError(found.problems[:MOST_PROBLEMS] + tail)
-    settings = Settings(tags=found.tags, files=tuple(reversed(files)), unread=tuple(found.unread))
+    settings = Settings(
+        tags=found.tags,
+        formats=tuple(found.formats.values()),
+        files=tuple(reversed(files)),
+        unread=tuple(found.unread),
+    )
     limits = {key: value for (table, key), value in found.values.items() if table == "thresholds"}
     others = {key: value for (table, key), value in found.values.items() if table != "thresholds"}
-    return replace(settings, thresholds=replace(Thresholds(), **limits), **others)  # type: ignore[arg-type]
+    settings = replace(settings, thresholds=replace(Thresholds(), **limits), **others)  # type: ignore[arg-type]
+    return settings, found.origins
 
 
 def _usual_files(cwd: Path | None, env: Mapping[str, str]) -> list[Path]:
@@ -148,16 +186,20 @@ def _read_file(path: Path, found: _Found, must_exist: bool) -> bool:
         where = f", line {at[1]}" if at else ""
         found.problems.append(f"{path}{where}: not valid TOML: {message[: at.start()] if at else message}")
         return False
-    _read_table(path, table, _lines(text), found)
+    _read_table(path, table, text, found, trusted=must_exist or path.name != PROJECT_FILE)
     return True
 
 
-def _read_table(path: Path, root: dict[str, object], lines: dict[tuple[str, str], int], found: _Found) -> None:
-    def complain(table: str, name: str, text: str) -> None:
+def _read_table(path: Path, root: dict[str, object], text: str, found: _Found, trusted: bool) -> None:
+    lines = _lines(text)
+
+    def place(table: str, name: str) -> str:
         line = lines.get((table, name))
-        where = f", line {line}" if line else ""
+        return f"{path}, line {line}" if line else str(path)
+
+    def complain(table: str, name: str, text: str) -> None:
         shown = f"[{name}]" if not table else f"{name} in [{table}]"
-        found.problems.append(f"{path}{where}: {shown} {text}")
+        found.problems.append(f"{place(table, name)}: {shown} {text}")
 
     for table, content in root.items():
         if table in LATER:
@@ -167,10 +209,15 @@ def _read_table(path: Path, root: dict[str, object], lines: dict[tuple[str, str]
             near = nearest(table, TABLES)
             hint = f"; it belongs in [{home}]" if home else f"; did you mean [{near}]?" if near else ""
             complain("", table, f"is no known table{hint}")
+        elif table == "format":
+            from trainmon.settings.own_formats import read_formats
+
+            read_formats(path, content, text, found.formats, found.origins, found.problems)
         elif not isinstance(content, dict):
             complain("", table, "should be a table")
         elif table == "tags":
             _read_tags(content, complain, found)
+            found.origins.update({("tags", name): Origin(each, place("tags", name)) for name, each in content.items()})
         else:
             known = {key.name: key for key in KEYS if key.table == table}
             for name, value in content.items():
@@ -178,8 +225,14 @@ def _read_table(path: Path, root: dict[str, object], lines: dict[tuple[str, str]
                     near = nearest(name, list(known))
                     complain(table, name, "is no known key" + (f'; did you mean "{near}"?' if near else ""))
                     continue
+                if known[name].own and not trusted:
+                    complain(
+                        table, name, "is taken from your own configuration file or --config only, not from a folder"
+                    )
+                    continue
                 try:
                     found.values[table, known[name].field] = known[name].convert(value)
+                    found.origins[table, name] = Origin(value, place(table, name))
                 except ValueError as error:
                     complain(table, name, str(error))
 
@@ -215,6 +268,7 @@ def _read_variables(env: Mapping[str, str], found: _Found) -> None:
             continue
         try:
             found.values[key.table, key.field] = key.convert(text)
+            found.origins[key.table, key.name] = Origin(text, variable)
         except ValueError as error:
             found.problems.append(f"{variable}: {error}")
 

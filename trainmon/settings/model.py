@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainmon.diagnosis.thresholds import Thresholds
+
+if TYPE_CHECKING:
+    from trainmon.parsing.custom import OwnFormat
 
 THEMES = ("auto", "dark", "light", "ansi16", "mono")
 """What `theme` may be: "auto" asks the terminal."""
@@ -30,6 +34,8 @@ class Settings:
         poll_s: Seconds between two looks at the followed files.
         gpu, gpu_interval_s: Whether this machine's GPUs are read through NVML, and the seconds between two looks.
         host, host_interval_s: The same of its processors, memory, disks and network.
+        formats: Formats of one's own, in the order of their files.
+        plugins: Whether formats of installed packages are used.
         files: The configuration files that were read, the strongest first.
         unread: Those that were looked for and did not answer: what stands in them is not known.
     """
@@ -45,6 +51,8 @@ class Settings:
     gpu_interval_s: float = 1.0
     host: bool = True
     host_interval_s: float = 2.0
+    formats: tuple[OwnFormat, ...] = ()
+    plugins: bool = True
     files: tuple[Path, ...] = ()
     unread: tuple[Path, ...] = ()
 
@@ -54,9 +62,27 @@ class Settings:
         Args:
             source: Its name as given; a pattern matches the whole of it or its last part.
         """
-        last = source.rsplit("/", 1)[-1]
         found: dict[str, str] = {}
         for pattern, labels in self.tags.items():
-            if fnmatchcase(source, pattern) or fnmatchcase(last, pattern):
+            if matches(source, pattern):
                 found.update(labels)
         return found
+
+
+def matches(source: str, pattern: str) -> bool:
+    """Whether a pattern of `[tags]` is meant for a source: for the whole of its name, or for the end of its path.
+
+    `worker-*.log` is meant for `/data/run-7/worker-3.log`, `run-7/*.log` too; `**/` stands for any folders or none.
+    """
+    source = source.removeprefix("./")
+    pattern = pattern.removeprefix("./")
+    shapes = {pattern, pattern.replace("**/", "")} if "**/" in pattern else {pattern}
+    for shape in shapes:
+        if fnmatchcase(source, shape):
+            return True
+        if not shape.startswith("/"):
+            parts = source.split("/")
+            depth = shape.count("/") + 1
+            if len(parts) > depth and fnmatchcase("/".join(parts[-depth:]), shape):
+                return True
+    return False

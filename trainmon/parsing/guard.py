@@ -1,0 +1,191 @@
+"""Patterns that somebody else wrote: refused when they are bad, bounded when they are catastrophic.
+
+`re` cannot be stopped once it backtracks, so these run in the `regex` library with a time limit for each line
+(docs/decisions/014-patterns-of-ones-own.md). A pattern that meets its limit again and again is switched off, with one
+message that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+LIMIT_S = 0.02
+"""So long a pattern may work on one line, in seconds."""
+STRIKES = 5
+"""So many time-outs switch a pattern off; a thousand lines in time take one back."""
+_FORGIVEN_AFTER = 1000
+LONGEST_PATTERN = 4000
+LONGEST_TEXT = 4096
+"""Characters of a line that are looked at."""
+_MOST_REPEATED = 10_000
+_SHORTEST_LITERAL = 2
+
+
+class PatternError(ValueError):
+    """A pattern that is refused; the message says why and where."""
+
+
+class Guarded:
+    """One pattern.
+
+    Args:
+        source: In Python's syntax.
+        name: What it is called when it has to be switched off.
+
+    Attributes:
+        literal: A text that stands on every line that matches, "" when none could be told.
+        groups: Its named groups.
+        off: Whether it was switched off.
+        tell: Told why, once.
+
+    Raises:
+        PatternError: It does not compile, is too long, or has no named group.
+    """
+
+    def __init__(self, source: str, name: str) -> None:
+        import regex
+
+        if len(source) > LONGEST_PATTERN:
+            raise PatternError(f"is longer than {LONGEST_PATTERN:,} characters")
+        self.literal, most = _scan(source)
+        if most > _MOST_REPEATED:
+            raise PatternError(f"repeats a part of itself {most:,} times: counted repeats stand inside one another")
+        try:
+            compiled = regex.compile(source)
+        except regex.error as error:
+            where = "" if error.pos is None else f" at position {error.pos + 1}"
+            raise PatternError(f"does not compile: {error.msg}{where}") from None
+        except (RecursionError, OverflowError, MemoryError, ValueError) as error:
+            raise PatternError(f"does not compile: {str(error)[:100] or 'it is nested too deeply'}") from None
+        self.source = source
+        self.name = name
+        self.groups: tuple[str, ...] = tuple(compiled.groupindex)
+        self.off = False
+        self.tell: Callable[[str], None] = lambda _text: None
+        self._search = compiled.search
+        self._strikes = 0
+        self._clean = 0
+        if not self.groups:
+            raise PatternError("has no named group such as (?P<loss>\\S+): it would read nothing")
+        if self.search("") is not None:
+            raise PatternError("matches an empty line, and so every line")
+
+    def search(self, text: str) -> Any:
+        """The match in a line, or None; None also when the time is up."""
+        if self.off:
+            return None
+        try:
+            found = self._search(text[:LONGEST_TEXT], timeout=LIMIT_S)
+        except TimeoutError:
+            self._strike()
+            return None
+        self._clean += 1
+        if self._clean >= _FORGIVEN_AFTER:
+            self._clean = 0
+            self._strikes = max(0, self._strikes - 1)
+        return found
+
+    def _strike(self) -> None:
+        self._strikes += 1
+        self._clean = 0
+        if self._strikes >= STRIKES:
+            self.off = True
+            self.tell(
+                f"{self.name} is switched off: it took more than {LIMIT_S * 1000:.0f} ms on {STRIKES} lines "
+                "(parts of it can match the same text in many ways; see docs/formats.md)"
+            )
+
+
+def _scan(source: str) -> tuple[str, int]:
+    """The longest text that every match holds, and how often the most repeated part is repeated.
+
+    Knows only what it needs: anything unusual gives no literal, never a wrong one.
+    """
+    longest, run = "", ""
+    depth, at, end = 0, 0, len(source)
+    counts: list[int] = [1]  # the largest repeat inside each open group
+    open_groups: list[int] = []
+    plain = "(?" not in source.replace("(?P<", "").replace("(?:", "").replace("(?=", "").replace("(?!", "")
+    alternatives = False
+    last = 1  # repeats inside the item before this place
+
+    def cut() -> None:
+        nonlocal longest, run
+        if len(run) > len(longest):
+            longest = run
+        run = ""
+
+    while at < end:
+        sign = source[at]
+        if sign == "\\":
+            nxt = source[at + 1 : at + 2]
+            if depth == 0:
+                if nxt and not nxt.isalnum():
+                    run += nxt
+                else:
+                    cut()
+            last, at = 1, at + 2
+            continue
+        if sign == "[":
+            cut()
+            stop = at + 1
+            if source[stop : stop + 1] == "^":
+                stop += 1
+            stop += 1  # a bracket that comes first is a member
+            while stop < end and source[stop] != "]":
+                stop += 2 if source[stop] == "\\" else 1
+            last, at = 1, stop + 1
+            continue
+        if sign == "(":
+            cut()
+            depth += 1
+            open_groups.append(len(counts))
+            counts.append(1)
+        elif sign == ")":
+            depth = max(0, depth - 1)
+            if open_groups:
+                open_groups.pop()
+                last = counts.pop()
+                counts[-1] = max(counts[-1], last)
+            cut()
+            at += 1
+            continue
+        elif sign in "*?" or sign == "{":
+            repeat = _repeat(source, at) if sign == "{" else 1
+            if repeat is None:  # a brace that is a character
+                run = run + sign if depth == 0 else run
+                last, at = 1, at + 1
+                continue
+            if depth == 0:
+                run = run[:-1]
+                cut()
+            counts[-1] = max(counts[-1], last * repeat)
+            last = last * repeat
+            at = source.index("}", at) + 1 if sign == "{" else at + 1
+            continue
+        elif sign == "+" or sign in ".^$":
+            cut()
+        elif sign == "|":
+            cut()
+            alternatives = alternatives or depth == 0
+        elif depth == 0:
+            run += sign
+        last = 1 if sign != "+" else last
+        at += 1
+    cut()
+    usable = plain and not alternatives and len(longest) >= _SHORTEST_LITERAL
+    return (longest if usable else ""), max(counts)
+
+
+def _repeat(source: str, at: int) -> int | None:
+    """The highest count of `{3}`, `{1,20}` or `{2,}` at a place; None when the brace begins no repeat."""
+    stop = source.find("}", at)
+    if stop < 0:
+        return None
+    low, _, high = source[at + 1 : stop].partition(",")
+    if not (low + high).isdigit():
+        return None
+    if low and not low.isdigit() or high and not high.isdigit():
+        return None
+    return max(1, int(low or 0), int(high or 0))
