@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainmon.series import stepseries
-from trainmon.series.reduce import bucket, halve
 from trainmon.series.stepseries import StepSeries
 
 numbers = st.one_of(
@@ -19,11 +20,21 @@ told = st.tuples(st.integers(-1, 3), st.sampled_from("aab"), numbers)
 
 
 def state_of(series: StepSeries) -> str:
-    columns = [list(c) for c in (series._x, series._lo, series._mid, series._hi, series._n, series._w)]
+    """All but the middles of merged points, which differ by the order in which they were added up."""
+    columns = [list(c) for c in (series._x, series._lo, series._hi, series._n, series._w)]
     opened = {step: [v] if isinstance(v, float) else list(v) for step, v in sorted(series._open.items())}
     seats = {node: (seat.last, seat.segment) for node, seat in sorted(series._seats.items())}
-    rest = (series._cuts, series._marks, series._floor, series.count, series.version, series.non_finite_count)
-    return repr((columns, opened, series._open_values, sorted(series._stale), seats, rest, series.first, series.value))
+    rest = (series._cuts, series._marks, float(series._floor), series.count, series.version, series.non_finite_count)
+    groups = (series._coarse, series._each, series._even)
+    return repr((columns, opened, series._open_values, sorted(series._stale), seats, rest, groups, series.first))
+
+
+def same(fast: StepSeries, slow: StepSeries) -> None:
+    assert state_of(fast) == state_of(slow)
+    assert list(fast._mid) == pytest.approx(list(slow._mid), rel=1e-9, abs=1e-300)
+    one, two = fast.points(9), slow.points(9)
+    assert (one.x, one.lo, one.hi) == (two.x, two.lo, two.hi)
+    assert fast.value == pytest.approx(slow.value, rel=1e-9)
 
 
 @settings(max_examples=200, deadline=None)
@@ -44,8 +55,38 @@ def test_extend_is_add_for_each(portions: list[list[tuple[int, str, float]]], on
             for step, node, value in zip(steps, nodes, values, strict=True):
                 slow.add(step, node, value)
             fast.extend(steps, nodes[:1] if one_node else nodes, values)
-            assert state_of(fast) == state_of(slow)
-            assert repr(fast.points(9)) == repr(slow.points(9))
+            same(fast, slow)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(1, 400), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["more", "back", "other", "late"]), min_size=8, max_size=8),
+    st.integers(0, 2**32),
+)
+def test_long_columns_leap_to_where_single_values_arrive(sizes: list[int], turns: list[str], seed: int) -> None:
+    rng = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stepseries, "OPEN_STEPS", 24)
+        patch.setattr(stepseries, "BUDGET", 90)
+        slow, fast = StepSeries(32), StepSeries(32)
+        at = 0
+        for size, turn in zip(sizes, turns, strict=False):
+            if turn == "back":
+                at = max(0, at - rng.randrange(1, 300))
+            if turn in ("other", "late") and at:
+                step = at if turn == "other" else rng.randrange(at)
+                slow.add(step, "b", 3.0)
+                fast.extend([step], ["b"], [3.0])
+            steps = []
+            for _ in range(size):
+                at += rng.choice((1, 1, 1, 5))
+                steps.append(at)
+            values = [rng.gauss(0.0, 1.0) for _ in steps]
+            for step, value in zip(steps, values, strict=True):
+                slow.add(step, "a", value)
+            fast.extend(steps, ["a"], values)
+            same(fast, slow)
 
 
 def test_a_long_rising_column_is_the_same_value_by_value() -> None:
@@ -56,19 +97,15 @@ def test_a_long_rising_column_is_the_same_value_by_value() -> None:
         slow.add(step, "a", value)
     for i in range(0, len(steps), 777):
         fast.extend(steps[i : i + 777], ["a"], values[i : i + 777])
-    assert state_of(fast) == state_of(slow)
+    same(fast, slow)
 
 
-@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.integers(1, 9)), min_size=2, max_size=40))
-def test_halve_keeps_what_bucket_keeps(points: list[tuple[float, int]]) -> None:
-    end = len(points) & ~1
-    a = stepseries.array
-    y, w = a("d", [v for v, _ in points]), a("d", [float(w) for _, w in points])
-    x = a("d", range(len(points)))
-    got = halve(x, y, y, y, w, w, end)
-    want = [bucket(x, y, y, y, w, i, i + 2) for i in range(0, end, 2)]
-    assert [list(column) for column in got[:2]] == [[row[0] for row in want], [row[1] for row in want]]
-    assert list(got[3]) == [row[3] for row in want]
-    assert list(got[2]) == pytest.approx([row[2] for row in want])
-    assert all(lo <= mid <= hi for lo, mid, hi in zip(got[1], got[2], got[3], strict=True))
-    assert sum(got[5]) == sum(w[:end])
+def test_the_whole_past_of_a_long_run_is_shown_evenly() -> None:
+    series = StepSeries(256)
+    for first in range(0, 200_000, 5000):
+        series.extend(range(first, first + 5000), ["a"], [float(v % 7) for v in range(5000)])
+    x = series.points(4096).x
+    gaps = [b - a for a, b in pairwise(x)]
+    assert max(gaps) <= 200_000 / (len(series) / 4)
+    assert sum(g == 1.0 for g in gaps) >= 256 // 4 - 1
+    assert len(series) <= 256

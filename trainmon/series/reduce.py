@@ -5,9 +5,8 @@ Every spike survives: it is the maximum (or minimum) of the column that it falls
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainmon.snapshot import Points
@@ -80,37 +79,6 @@ def bucket(
     return x[begin], low, min(max(mean, low), high), high
 
 
-def halve(
-    x: array[float],
-    lo: array[float],
-    mid: array[float],
-    hi: array[float],
-    n: array[float],
-    weight: array[float],
-    end: int,
-) -> list[array[float]]:
-    """Neighbours among the first `end` (even) points merged in pairs, as `bucket` does: the same six columns."""
-    # Written out: `map(min, ...)` takes three times as long, and all of a long history comes by here.
-    low = [b if b < a else a for a, b in _pairs(lo, end)]
-    high = [b if b > a else a for a, b in _pairs(hi, end)]
-    first, second = weight[0:end:2].tolist(), weight[1:end:2].tolist()
-    if first == second:
-        middle = [a * 0.5 + b * 0.5 for a, b in _pairs(mid, end)]
-    else:
-        middle = [
-            a * 0.5 + b * 0.5 if u == v else a * (1.0 - v / (u + v)) + b * (v / (u + v))
-            for (a, b), u, v in zip(_pairs(mid, end), first, second, strict=True)
-        ]
-    middle = [m if a <= m <= b else min(max(m, a), b) for a, m, b in zip(low, middle, high, strict=True)]
-    counts, totals = [a + b for a, b in _pairs(n, end)], [u + v for u, v in zip(first, second, strict=True)]
-    return [x[0:end:2], *(array("d", column) for column in (low, middle, high, counts, totals))]
-
-
-def _pairs(column: array[float], end: int) -> Iterator[tuple[float, float]]:
-    values = column[:end].tolist()
-    return zip(values[::2], values[1::2], strict=True)
-
-
 def reduce_points(points: Points, max_n: int) -> Points:
     """At most `max_n` points (and not fewer than half of that, where there are as many), every spike kept."""
     n = len(points.x)
@@ -135,3 +103,24 @@ def thin(values: Sequence[float], width: int) -> tuple[float, ...]:
         part = values[c * n // width : (c + 1) * n // width]
         out.append(sum(part) / len(part))
     return tuple(out)
+
+
+def change(x: Sequence[float], mid: Sequence[float]) -> tuple[float, int] | None:
+    """How the mean of the last window of steps differs from the one before; see `StepSeries.change`."""
+    if len(x) < 4:
+        return None
+    span = x[-1] - x[0]
+    width = 0
+    for candidate in (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
+        if candidate * 8 <= span:
+            width = candidate
+    if not width:
+        return None
+    end = x[-1]
+    a = bisect_right(x, end - 2 * width)
+    b = bisect_right(x, end - width)
+    if b == a or b == len(x):
+        return None
+    before, after = mid[a:b], mid[b:]
+    by = sum(after) / len(after) - sum(before) / len(before)
+    return (by, width) if by - by == 0.0 else None

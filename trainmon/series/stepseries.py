@@ -1,7 +1,7 @@
 """One metric over the steps of a run, merged over its nodes, in bounded memory.
 
-The newest half of the points keeps full resolution. When there are too many, neighbours in the older half are
-merged in pairs (minimum, mean, maximum), again and again as the run grows: far past is coarse, no spike is lost.
+The newest points keep full resolution, older ones are merged into groups (minimum, mean, maximum) of one size, which
+doubles as the run grows: the whole past is shown evenly, no spike is lost (see `coarse.py`).
 
 The files of a run are often read one after the other, so the same step can be told again much later. The values of
 recent steps are kept one by one for an exact median, as far as a budget allows; a step that is older than that is
@@ -19,37 +19,27 @@ from collections.abc import Iterable, Sequence
 from operator import lt
 
 from trainmon.series.buckets import Buckets
-from trainmon.series.reduce import halve
+from trainmon.series.coarse import COARSE, FINE, append_groups, foresee, regroup
+from trainmon.series.reduce import change
+from trainmon.series.resumes import Resumes
 from trainmon.series.robust import median
 from trainmon.snapshot import Points
 
 POINTS = 4096
-"""Points a series keeps before neighbours in its older half are merged."""
+"""Points a series keeps before older ones are merged."""
 BUDGET = 12_288
 """Single values kept for exact medians, over all open steps (96 KB)."""
 OPEN_STEPS = 1_024
 """Steps that are open at most."""
 MARKS = 256
 """Positions of non-finite values kept, the newest ones."""
-SLACK = 4
-"""A step that is behind its node's newest by no more is a late line, not a resume."""
 CUTS = 64
 """Resumes that are remembered."""
 BIGGEST = 2**53
 """Steps beyond this are nonsense, and a float does not hold them."""
 
 
-class _Seat:
-    """What is known of a node: its newest step and the segment (count of resumes) that it is in."""
-
-    __slots__ = ("last", "segment")
-
-    def __init__(self, last: int, segment: int) -> None:
-        self.last = last
-        self.segment = segment
-
-
-class StepSeries:
+class StepSeries(Resumes):
     """Median and minimum to maximum of a metric over nodes, by step.
 
     Args:
@@ -57,6 +47,7 @@ class StepSeries:
     """
 
     def __init__(self, points: int = POINTS) -> None:
+        super().__init__()
         self._limit = max(16, points)
         self._x = array("d")
         self._lo = array("d")
@@ -64,12 +55,13 @@ class StepSeries:
         self._hi = array("d")
         self._n = array("d")  # values in a point
         self._w = array("d")  # steps in a point: 1 is fine, more is merged
+        self._coarse = 0  # points that are groups, all in front
+        self._each = 1  # steps in a group, the last one may hold less
+        self._even = True  # every group but the last holds as many
         self._open: dict[int, float | array[float]] = {}  # the values of recent steps; most have one
         self._open_values = 0
         self._stale: set[int] = set()  # open steps whose median is to be computed again
         self._floor = float("-inf")  # steps below this are frozen
-        self._seats: dict[str, _Seat] = {}
-        self._cuts: list[tuple[int, int]] = []  # (step it went back to, newest step before), one a segment
         self._marks: list[float] = []
         self._buckets = Buckets()
         self.version = 0
@@ -173,28 +165,74 @@ class StepSeries:
         seat.last = steps[-1]
         self.version += len(steps) - 1
         self.count += len(steps) - 1
-        i, end = 1, len(steps)
+        if len(steps) > 1 and not self._leap(steps[1:], values[1:]):
+            self._in_portions(steps[1:], values[1:])
+        return True
+
+    def _in_portions(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        """Append: as far as nothing has to be frozen or merged, and one more, which sets that off as in `_append`."""
+        i, end = 0, len(steps)
         while i < end:
-            # As far as nothing has to be frozen or merged, and one more, which sets that off as in `_append`.
             n = len(self._x)
             room = min(self._limit - n, OPEN_STEPS - len(self._open), BUDGET - self._open_values) + 1
             j = min(end, i + max(1, room))
-            part = array("d", values[i:j])
-            ones = array("d", (1.0,)) * (j - i)
-            self._x.extend(array("d", steps[i:j]))
-            self._lo.extend(part)
-            self._mid.extend(part)
-            self._hi.extend(part)
-            self._n.extend(ones)
-            self._w.extend(ones)
+            self._fine(steps[i:j], values[i:j])
             self._buckets.touch(n)
-            self._open.update(zip(steps[i:j], part, strict=True))
+            self._open.update(zip(steps[i:j], values[i:j], strict=True))
             self._open_values += j - i
             if self._open_values > BUDGET or len(self._open) > OPEN_STEPS:
                 self._freeze()
             if len(self._x) > self._limit:
                 self._compact()
             i = j
+
+    def _fine(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        part, ones = array("d", values), array("d", (1.0,)) * len(steps)
+        self._x.extend(array("d", steps))
+        for column in (self._lo, self._mid, self._hi):
+            column.extend(part)
+        self._n.extend(ones)
+        self._w.extend(ones)
+
+    def _leap(self, steps: Sequence[int], values: Sequence[float]) -> bool:
+        """Append many values: what `_in_portions` leaves in the end, without its stations. False when it can't tell.
+
+        Only how many points there are decides when something is merged or frozen, so that can be counted through first.
+        """
+        size, count, opened = len(self._x), len(steps), len(self._open)
+        if size + count <= self._limit or not self._even or self._stale or self._open_values != opened:
+            return False
+        if size - bisect_left(self._x, self._floor) != opened or opened > OPEN_STEPS or BUDGET < OPEN_STEPS:
+            return False
+        before = int(sum(self._w))  # steps that stand here already
+        far = foresee(size, before, count, opened, OPEN_STEPS, self._limit, self._each)
+        if far is None:
+            return False
+        old, each, opened, frozen = far
+        known = len(self._x)
+        kept = max(0, before - old)  # of the points that stand here stay fine
+        new = max(0, old - before)  # of the new values belong to groups
+
+        def step_at(place: int) -> float:
+            return self._x[known - (before - place)] if place < before else float(steps[place - before])
+
+        floor = max(self._floor, step_at(old), step_at(frozen - 1) + 1 if frozen else self._floor)
+        columns = (self._x, self._lo, self._mid, self._hi, self._n, self._w)
+        first = max(0, self._coarse - 1) if each == self._each else 0
+        columns, self._coarse = regroup(columns, first, known - kept, each)
+        if new:
+            append_groups(columns, steps[:new], values[:new], each)
+            self._coarse = len(columns[0])
+        self._x, self._lo, self._mid, self._hi, self._n, self._w = columns
+        self._each, self._floor = each, floor
+        self._fine(steps[new:], values[new:])
+        if opened < count:
+            self._open = dict(zip(steps[count - opened :], values[count - opened :], strict=True))
+        else:
+            self._open = {step: value for step, value in self._open.items() if step >= self._x[-opened]}
+            self._open.update(zip(steps, values, strict=True))
+        self._open_values = opened
+        self._buckets.clear()
         return True
 
     def _append(self, n: int, step: int, value: float) -> None:
@@ -215,6 +253,9 @@ class StepSeries:
             self._compact()
 
     def _insert(self, i: int, step: int, value: float) -> None:
+        if i < self._coarse:
+            self._coarse += 1
+            self._even = False
         for column, item in ((self._x, float(step)), (self._lo, value), (self._mid, value), (self._hi, value)):
             column.insert(i, item)
         self._n.insert(i, 1.0)
@@ -273,43 +314,26 @@ class StepSeries:
         self._stale.clear()
 
     def _compact(self) -> None:
-        """Merge neighbours in the older half."""
+        """Merge what is not among the newest any more."""
         self._settle()
-        half = (len(self._x) // 2) & ~1
-        x, lo, mid, hi, n, w = self._x, self._lo, self._mid, self._hi, self._n, self._w
-        fresh = halve(x, lo, mid, hi, n, w, half)
-        for column, old in zip(fresh, (x, lo, mid, hi, n, w), strict=True):
-            column.extend(old[half:])
-        edge = x[half] if half < len(x) else x[-1] + 1
+        x, limit = self._x, self._limit
+        edge, each = len(x) - limit // FINE, self._each
+        old = sum(self._w[:edge])
+        while -(-old // each) > limit // COARSE:
+            each *= 2
+        first = max(0, self._coarse - 1) if each == self._each and self._even else 0
+        fresh, self._coarse = regroup((x, self._lo, self._mid, self._hi, self._n, self._w), first, edge, each)
+        while self._coarse > limit - limit // FINE - 2 and not self._even:
+            each *= 2
+            fresh, self._coarse = regroup(fresh, 0, self._coarse, each)
         self._x, self._lo, self._mid, self._hi, self._n, self._w = fresh
-        self._shut([step for step in self._open if step < edge])
-        self._floor = max(self._floor, edge)
+        self._each = each
+        start = x[edge]
+        self._shut([step for step in self._open if step < start])
+        self._floor = max(self._floor, start)
         self._buckets.clear()
 
     # ------------------------------------------------------------ resumes
-
-    def _admit(self, step: int, node: str) -> bool:
-        """Whether a value belongs to the run as it stands; notices resumes."""
-        seat = self._seats.get(node)
-        segment = len(self._cuts)
-        if seat is None:
-            behind = 0 if self._cuts and step < self._cuts[-1][0] else segment
-            self._seats[node] = seat = _Seat(step, behind)
-        elif step < seat.last - SLACK:
-            seat.segment += 1
-            seat.last = step
-            if seat.segment > segment:
-                self._cut(step)
-                seat.segment = len(self._cuts)
-        elif step > seat.last:
-            seat.last = step
-        if seat.segment < len(self._cuts):
-            later = self._cuts[seat.segment :]
-            if step > max(top for _, top in later):
-                seat.segment = len(self._cuts)  # it is past all that was replaced: it must be in the present
-            elif step >= min(cut for cut, _ in later):
-                return False
-        return True
 
     def _cut(self, step: int) -> None:
         """A resume: forget everything from `step` on."""
@@ -325,6 +349,7 @@ class StepSeries:
         i = bisect_left(self._x, step)
         for column in (self._x, self._lo, self._mid, self._hi, self._n, self._w):
             del column[i:]
+        self._coarse = min(self._coarse, i)
         later = [s for s in self._open if s >= step]
         self._shut(later)
         self._stale.difference_update(later)
@@ -370,21 +395,5 @@ class StepSeries:
 
         The width is a round number, about an eighth of the run. None while the run is too short to say.
         """
-        if len(self._x) < 4:
-            return None
-        span = self._x[-1] - self._x[0]
-        width = 0
-        for candidate in (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000):
-            if candidate * 8 <= span:
-                width = candidate
-        if not width:
-            return None
         self._settle()
-        end = self._x[-1]
-        a = bisect_right(self._x, end - 2 * width)
-        b = bisect_right(self._x, end - width)
-        if b == a or b == len(self._x):
-            return None
-        before, after = self._mid[a:b], self._mid[b:]
-        change = sum(after) / len(after) - sum(before) / len(before)
-        return (change, width) if change - change == 0.0 else None
+        return change(self._x, self._mid)
