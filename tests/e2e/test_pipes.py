@@ -186,9 +186,9 @@ def test_no_permission_is_a_sentence(tmp_path: Path, environment: dict[str, str]
     tmp_path.chmod(0o755)
     # As root every file can be read: then it has to be somebody else who asks.
     script = (
-        "import os\nfrom trainmon.commands.parse import _open\n"
+        "import os\nfrom trainmon.commands.parse_source import open_source\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
-        "try: _open('a.log')\nexcept Exception as error: print(error)"
+        "try: open_source('a.log')\nexcept Exception as error: print(error)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

@@ -85,6 +85,11 @@ def settings_of(options: argparse.Namespace) -> Settings:
     settings = load(Path(options.config) if options.config else None)
     for path in settings.unread:
         complain(f"{path} does not answer (a network file system that is down?): going on without it")
+    if settings.plugins:
+        from trainmon.settings.plugins import installed_formats
+
+        for problem in installed_formats()[1]:
+            complain(problem)
     changes: dict[str, Any] = {}
     if options.theme:
         changes["theme"] = options.theme

@@ -1,8 +1,8 @@
 """Formats of one's own: `[[format]]` of the configuration and plug-ins, which win over what comes with trainmon.
 
-A format of one's own reads lines by patterns with named groups, by the keys of JSON lines, or by a Python function (of an
-installed package only). It is a `Format` like any other; JSON keys are read by the JSON engine, the rest by `OwnReader`
-before anything else looks at the line.
+A format of one's own reads lines by patterns with named groups, by the keys of JSON lines, or by a Python function (of
+an installed package only). It is a `Format` like any other; JSON keys are read by the JSON engine, the rest by
+`OwnReader` before anything else looks at the line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainmon.parsing.guard import LONGEST_TEXT, Guarded, PatternError
 from trainmon.parsing.names import EXTRA, FIELDS, MEMORY, NUMBER, SKIP, TEXT, WHOLE, Slot, resolve, snake
 from trainmon.parsing.pattern_engine import _READERS as READERS
 from trainmon.parsing.prefix import Prefix
-from trainmon.parsing.values import UNITS
+from trainmon.parsing.values import MISSING, UNITS
 
 KINDS: tuple[RecordKind, ...] = ("metrics", "eval", "summary", "gpu", "host", "error", "log")
 """What a format of one's own may say that its lines are."""
@@ -36,7 +36,6 @@ _SCALES: dict[str, dict[str, float]] = {
     "count": {"k": 1e3, "m": 1e6, "b": 1e9},
     "percent": {"percent": 1.0, "%": 1.0, "fraction": 100.0},
 }
-_BEHIND = frozenset({"step", "total_steps", "epoch"})
 
 Line = Callable[[str], Mapping[str, object] | None]
 """What a plug-in may give: reads one line (without labels and escape codes) and returns its fields, or None."""
@@ -122,7 +121,7 @@ def build(data: Mapping[str, Any], origin: str = "config") -> tuple[OwnFormat | 
     keys = tuple(_texts(data.get("keys", ()), "keys", wrong))
     if ("pattern" in data) == ("keys" in data):
         wrong("pattern", "and keys: a format has one of them" if keys else "or keys is missing: nothing would be read")
-    kind = _one_of(data, "kind", KINDS, wrong)
+    kind = _one_of(data, "kind", KINDS if "keys" not in data else KINDS[:-2], wrong)
     pairs = _one_of(data, "pairs", PAIRS, wrong) or "none"
     names = _names(data.get("names", {}), wrong)
     fields = keys or tuple(_key(group) for pattern in patterns for group in pattern.groups)
@@ -259,10 +258,7 @@ class OwnReader:
         """Whether a raw line can be one of them: cheap, and never wrong when it says no."""
         if self._literals is None:
             return self.on
-        for literal in self._literals:
-            if literal in line:
-                return True
-        return False
+        return any(literal in line for literal in self._literals)
 
     def read(self, text: str, prefix: Prefix) -> OwnLine | None:
         """A line as the first format that knows it reads it; None when none does.
@@ -301,12 +297,23 @@ def _said(format_: OwnFormat, pairs: dict[str, object]) -> OwnLine:
 
 
 def numbers_missing(found: OwnLine, record: Record) -> list[str]:
-    """The fields that a line names and has no number for, when it has none for any of them."""
-    slots = [found.format.resolve(key) for key in found.pairs]
-    hoped = [s.name for s in slots if s.kind in (NUMBER, WHOLE, MEMORY) and s.measured and s.name not in _BEHIND]
-    if not hoped or any(name in record.values or f"eval_{name}" in record.values for name in hoped):
-        return []
-    return list(dict.fromkeys(hoped))
+    """The fields for which a line has a word where a number should be, when that makes it unfit for a record.
+
+    That is a step or a loss, or all that it measures; `n/a` and the like say that there is no number.
+    """
+    hoped: list[str] = []
+    missing: list[str] = []
+    for key, value in found.pairs.items():
+        slot = found.format.resolve(key)
+        if slot.kind not in (NUMBER, WHOLE, MEMORY) or not slot.measured:
+            continue
+        there = slot.name in record.values or f"eval_{slot.name}" in record.values
+        hoped.append(slot.name)
+        if not there and not (isinstance(value, str) and value.strip().lower() in MISSING):
+            missing.append(slot.name)
+    if "step" in missing or "loss" in missing or not set(hoped) - {"step", "total_steps", "epoch", *missing}:
+        return list(dict.fromkeys(missing))
+    return []
 
 
 __all__ = [

@@ -54,8 +54,10 @@ class Guarded:
         try:
             compiled = regex.compile(source)
         except regex.error as error:
-            where = "" if error.pos is None else f" at position {error.pos + 1}"
-            raise PatternError(f"does not compile: {error.msg}{where}") from None
+            # its own attributes are not in the stubs
+            place, message = getattr(error, "pos", None), getattr(error, "msg", str(error))
+            where = "" if place is None else f" at position {place + 1}"
+            raise PatternError(f"does not compile: {message}{where}") from None
         except (RecursionError, OverflowError, MemoryError, ValueError) as error:
             raise PatternError(f"does not compile: {str(error)[:100] or 'it is nested too deeply'}") from None
         self.source = source
@@ -95,6 +97,26 @@ class Guarded:
                 f"{self.name} is switched off: it took more than {LIMIT_S * 1000:.0f} ms on {STRIKES} lines "
                 "(parts of it can match the same text in many ways; see docs/formats.md)"
             )
+
+
+def runs_away(pattern: Guarded) -> bool:
+    """Whether a pattern can be made to meet its limit by a line that is long and does not quite fit.
+
+    A trial, no proof: lines of one repeated sign, behind the text that the pattern needs.
+    """
+    trial = Guarded(pattern.source, pattern.name)
+    for sign in ("a", "1", " ", "a ", "1 ", "=", "ab=1 ", "1.5, ", "-", "a1"):
+        body = (sign * LONGEST_TEXT)[: LONGEST_TEXT - 200]
+        for text in (
+            f"{trial.literal}{body}\x00",
+            f"{body}{trial.literal}\x00",
+            f"{body[:40]}{trial.literal}{body[:40]}\x00",
+        ):
+            try:
+                trial._search(text, timeout=5 * LIMIT_S)
+            except TimeoutError:
+                return True
+    return False
 
 
 def _scan(source: str) -> tuple[str, int]:
@@ -184,8 +206,6 @@ def _repeat(source: str, at: int) -> int | None:
     if stop < 0:
         return None
     low, _, high = source[at + 1 : stop].partition(",")
-    if not (low + high).isdigit():
-        return None
-    if low and not low.isdigit() or high and not high.isdigit():
+    if not (low + high).isdigit() or any(part and not part.isdigit() for part in (low, high)):
         return None
     return max(1, int(low or 0), int(high or 0))

@@ -13,9 +13,9 @@ from typing import Any
 from trainmon.model import Record
 from trainmon.parsing import times
 from trainmon.parsing.agent import HEAD as AGENT
-from trainmon.parsing.barlines import BarReader
 from trainmon.parsing.clean import decode, strip_codes
 from trainmon.parsing.line import Line
+from trainmon.parsing.own_lines import OwnLineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT
 from trainmon.parsing.tracebacks import HEADS, Stream
@@ -26,7 +26,7 @@ _MAX_TEXT = 1 << 14
 _CALM = frozenset({"DEBUG", "INFO", "WARN"})
 
 
-class LineReader(BarReader):
+class LineReader(OwnLineReader):
     """Reads one segment at a time."""
 
     def _segment(self, data: bytes) -> None:
@@ -136,4 +136,7 @@ class LineReader(BarReader):
                 self._inner(segment)
         self._outer_time = outer
 
-    _inner = _segment
+    def _inner(self, data: bytes) -> None:
+        """A line inside of a line, or the last one of a file: nothing has looked at it yet."""
+        if not (self._own.on and self._own.might(data) and self._own_line(data)):
+            self._segment(data)

@@ -234,6 +234,8 @@ class FileParser(MachineReader):
         if len(line) > LIMIT:
             line = line[:LIMIT]
             self._splitter.cut += 1
+        if self._own.on and self._own.might(line) and self._own_line(line):
+            return
         if line[0] == 123:  # {
             self._object(line)
             return

@@ -9,6 +9,7 @@ from trainmon.parsing import hf
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import safe
 from trainmon.parsing.counters import Counters
+from trainmon.parsing.custom import OwnReader
 from trainmon.parsing.formats import Format, builtin
 from trainmon.parsing.groups import Groups
 from trainmon.parsing.json_engine import JsonEngine, as_evaluation, summary
@@ -52,6 +53,7 @@ class RecordMaker:
         known = builtin() if formats is None else tuple(formats)
         self._json = JsonEngine(known)
         self._patterns = PatternEngine(known)
+        self._own = OwnReader(known)
         self._numbered = numbered
         self.quarantined = 0
         self._reset()

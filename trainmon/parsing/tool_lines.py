@@ -21,6 +21,8 @@ class ToolReader(LineReader):
 
     def _inner(self, data: bytes, past: bytes = b"") -> None:
         """A line that was not looked at yet: the last one of a file, and lines inside of lines."""
+        if self._own.on and self._own.might(data) and self._own_line(data):
+            return
         if not ((self._blocks.open or self._blocks.here(data)) and self._tool(data, past)):
             self._segment(data)
 

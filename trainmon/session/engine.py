@@ -13,7 +13,6 @@ from trainmon.catalogue import Catalogue
 from trainmon.clock import Clock
 from trainmon.diagnosis.engine import Detectors
 from trainmon.model import Ahead, CaughtUp, Data, Glimpse, Opened, Record, Replaced, SourceEvent, SourceState, Telemetry
-from trainmon.parsing.parser import FileParser
 from trainmon.session.files import (
     HISTORY_WORTH,
     MANY_FILES,
@@ -29,6 +28,7 @@ from trainmon.session.files import (
     node_name,
 )
 from trainmon.session.nodeview import bind_machines
+from trainmon.session.parsers import Parsers
 from trainmon.session.preview import Breath, Preview
 from trainmon.session.run import RunState
 from trainmon.session.view import history_share
@@ -75,6 +75,7 @@ class Engine:
         self._ages_at = 0.0
         self._past = Weaver(self._parse_past, self._give_past, self._mark, self._finish_past)
         self.preview = Preview(self.breathe)
+        self._parser = Parsers(settings, catalogue, clock, self._runs)
 
     # ------------------------------------------------------------ events
 
@@ -128,10 +129,6 @@ class Engine:
     def _past_runs(self, file: SourceFile) -> tuple[RunState, ...]:
         """The runs that the past of this file is fed to: the preview has the end of a long file already."""
         return (self.forward,) if file.glimpsed else self._runs()
-
-    def _parser(self, name: str, mtime: float, *, numbered: bool = True) -> FileParser:
-        tags = self.settings.tags_for(name)
-        return FileParser(name, tags=tags, classify=self.catalogue, mtime=mtime, numbered=numbered)
 
     def _opened(self, event: Opened) -> None:
         now = self.clock.now()

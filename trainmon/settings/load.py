@@ -114,14 +114,18 @@ def explained(
     return settings, found.origins
 
 
-def _usual_files(cwd: Path | None, env: Mapping[str, str]) -> list[Path]:
-    """The files that are looked for, the weakest first."""
-    found = []
+def user_file(env: Mapping[str, str]) -> Path | None:
+    """The user's own file, whether it is there or not; None without a home."""
     base = env.get("XDG_CONFIG_HOME", "")
     if base.startswith("/"):
-        found.append(Path(base, "trainmon", "config.toml"))
-    elif env.get("HOME"):
-        found.append(Path(env["HOME"], ".config", "trainmon", "config.toml"))
+        return Path(base, "trainmon", "config.toml")
+    return Path(env["HOME"], ".config", "trainmon", "config.toml") if env.get("HOME") else None
+
+
+def _usual_files(cwd: Path | None, env: Mapping[str, str]) -> list[Path]:
+    """The files that are looked for, the weakest first."""
+    own = user_file(env)
+    found = [] if own is None else [own]
     try:
         found.append((Path.cwd() if cwd is None else cwd) / PROJECT_FILE)
     except OSError:  # the working folder was deleted under us
@@ -226,9 +230,7 @@ def _read_table(path: Path, root: dict[str, object], text: str, found: _Found, t
                     complain(table, name, "is no known key" + (f'; did you mean "{near}"?' if near else ""))
                     continue
                 if known[name].own and not trusted:
-                    complain(
-                        table, name, "is taken from your own configuration file or --config only, not from a folder"
-                    )
+                    complain(table, name, "is taken from your own file or --config only, never from a folder's file")
                     continue
                 try:
                     found.values[table, known[name].field] = known[name].convert(value)

@@ -1,7 +1,7 @@
 """All formats that are in force: one's own from the configuration, those of installed packages, the built-in ones.
 
-A package offers formats by an entry point in the group `trainmon.formats`. Only packages that are *installed* are asked:
-metadata in the working folder, which may be somebody else's, is not looked at, whatever `sys.path` says.
+A package offers formats by an entry point in the group `trainmon.formats`. Only packages that are *installed* are
+asked: metadata in the working folder, which may be somebody else's, is not looked at, whatever `sys.path` says.
 """
 
 from __future__ import annotations
