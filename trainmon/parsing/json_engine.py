@@ -91,6 +91,8 @@ class JsonEngine:
             record.kind = kind
             if kind == "summary":
                 _summary(record)
+            elif kind == "eval":
+                as_evaluation(record)
         return kind is not None and bool(record.values)
 
     def _learn(self, keys: tuple[str, ...], found: dict[str, Any], name: str | None = None) -> tuple[Plan, str, bool]:
@@ -104,6 +106,7 @@ class JsonEngine:
             any(type(v) is dict for v in found.values()) or ("event_type" in found and "key" in found)
         )
         plan = Plan(keys, format_.resolve if format_ else resolve)
+        plan.kind = getattr(format_, "kind", None) or plan.kind  # a format of one's own may say what its lines are
         entry = (plan, name or (format_.name if format_ else "json"), nested)
         if sum(map(len, keys)) < _MAX_KEYS:
             self._plans[keys] = entry
