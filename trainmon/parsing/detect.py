@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from trainmon.parsing.groups import OPENERS
 
 LITERALS: tuple[bytes, ...] = (
     b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback",
@@ -15,6 +18,21 @@ LITERALS: tuple[bytes, ...] = (
 
 The last three are the Chinese words for loss, error and warning.
 """
+
+
+@lru_cache(maxsize=8)
+def signs(rules: tuple[tuple[str, ...], ...]) -> tuple[bytes, ...]:
+    """What stands on every line that can matter: the literals, and what else rules need.
+
+    Args:
+        rules: The literals that each rule needs.
+    """
+    out = [*LITERALS, *OPENERS]
+    for needs in (tuple(need.encode() for need in rule) for rule in rules if rule):
+        if not any(sign in need for sign in out for need in needs):
+            out.append(max(needs, key=len))
+    return tuple(dict.fromkeys(out))
+
 
 HEADS = frozenset(b"WEF[")
 """First bytes of lines with a one-letter level (glog, absl, c10d)."""

@@ -32,7 +32,7 @@ class LineRule:
     Attributes:
         pattern: Its named groups are fields (`__` in a name stands for `/`).
         needs: Literals that must stand on the line before the pattern is tried.
-        pairs: How the rest is read: "pipe", "equals", "mixed", "none".
+        pairs: How the rest is read: "pipe", "equals", "dashes", "mixed", "none".
         kind: Kind of the record; None lets the keys say.
         where: "message" when the pattern must match where the message begins, "line" when anywhere.
         rest: "after" reads pairs behind the match, "message" in the whole message.

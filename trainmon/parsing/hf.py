@@ -43,7 +43,9 @@ def bar(data: bytes) -> tuple[int, int, bytes] | None:
     return int(match[1]), int(match[2]), data[max(0, match.start() - 120) : match.start()]
 
 
-_STEP_BEFORE = re.compile(r"(?:^|[\s\]])(?:global[ _])?(?:step|iteration|iter)[ :=]+(\d+)", re.IGNORECASE)
+_STEP_BEFORE = re.compile(
+    r"(?:^|[\s\]])(?:global[ _])?(?:step|iteration|iter|rollout|perf|update|round)[ :=]+(\d+)", re.IGNORECASE
+)
 
 
 def step_before(text: str) -> int | None:

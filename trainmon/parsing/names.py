@@ -35,6 +35,7 @@ _OTHERS: dict[str, tuple[int, str]] = {
     word: (_KINDS[group["kind"]], group["name"]) for group in _DATA["other"] for word in group["spellings"].split()
 }
 _EVAL = re.compile(r"(?:eval|evaluation|val|valid|validation|test)_(?!time|step|iter|epoch)(.+)")
+_TIMING = re.compile(r"timing(?:_s)?_(.+)")
 _PARENS = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]")
 _SEPARATORS = re.compile(r"[^0-9a-z\u00b5\u4e00-\u9fff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
@@ -43,7 +44,7 @@ _UNIT_SUFFIX = re.compile(r"(.+?)_(?:in_)?(ms|us|s|sec|secs|seconds|mb|mib|gb|gi
 _UNIT_FACTORS: dict[str, dict[str, float]] = {
     "memory": {"mb": 1.0, "mib": 1.0, "gb": 1024.0, "gib": 1024.0, "kb": 1 / 1024, "bytes": 2.0**-20, "b": 2.0**-20},
     "time": {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0},
-    "percent": {"percent": 1.0, "pct": 1.0},
+    "percent": {"percent": 1.0, "pct": 1.0, "fraction": 100.0},
     "plain": {"w": 1.0, "watts": 1.0, "c": 1.0},
 }
 
@@ -129,13 +130,20 @@ def _resolve(key: str) -> Slot:
             return _slot(*hit, unit)
     if (suffix := _UNIT_SUFFIX.fullmatch(bare)) and (hit := _known(suffix[1])):
         return _slot(*hit, suffix[2])
+    if phase := _TIMING.fullmatch(bare):  # verl: `timing/gen`, `timing_s/step`
+        if phase[1] == "step":
+            return _slot("step_time_s", 1, "")
+        return Slot(EXTRA, f"timing_{phase[1]}_s")
     if evaluation := _EVAL.fullmatch(bare):
         return _evaluation(evaluation[1], unit)
     return Slot(EXTRA, whole)
 
 
+_LOSSES = frozenset(["logloss", "mlogloss", "binary_logloss", "multi_logloss", "cross_entropy", "crossentropy", "nll"])
+
+
 def _evaluation(rest: str, unit: str) -> Slot:
-    hit = _known(rest)
+    hit = _known(rest) or (("loss", 50) if rest in _LOSSES else None)
     name = rest
     if hit is not None and hit[0] in ("loss", "accuracy", "perplexity", "reward", "kl", "samples_per_second"):
         name = hit[0]

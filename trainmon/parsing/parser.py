@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from trainmon.model import Level, Record
 from trainmon.parsing import detect
+from trainmon.parsing.bulk import BulkReader
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import shown, strip_codes
-from trainmon.parsing.groups import OPENERS
 from trainmon.parsing.line import NO_PREFIX, Line
-from trainmon.parsing.machine import MachineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT, Splitter
 
 __all__ = ["Classifier", "FileParser", "Hit"]
 
 _PIECE = 4096
-_LITERALS = tuple(dict.fromkeys((*detect.LITERALS, *OPENERS)))
 OURS = "a fault of trainmon"
 """Reason of a quarantined line that nothing is wrong with."""
 
 
-class FileParser(MachineReader):
+class FileParser(BulkReader):
     """Parses one file (or stream) as it grows.
 
     Args:
@@ -52,6 +50,7 @@ class FileParser(MachineReader):
         self._newest: Prefix | None = None
         self._known: bool | None = None
         self._literals: list[bytes] | None = None
+        self._signs = detect.signs(tuple(rule.needs for known in self._patterns.formats for rule in known.lines))
 
     # ------------------------------------------------------------ the interface
 
@@ -247,7 +246,7 @@ class FileParser(MachineReader):
             return
         literals = self._literals
         if literals is None:
-            literals = self._literals = [literal for literal in _LITERALS if literal in piece]
+            literals = self._literals = [literal for literal in self._signs if literal in piece]
         for literal in literals:
             if literal in line:
                 self._segment(line)

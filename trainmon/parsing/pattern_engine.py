@@ -11,37 +11,24 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from trainmon.model import Record
+from trainmon.parsing import pairs
 from trainmon.parsing.formats import Format, LineRule
 from trainmon.parsing.json_engine import as_evaluation, summary
 from trainmon.parsing.names import FIELDS, resolve
 from trainmon.parsing.plan import Plan, fill
 
-_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_UNIT = (
-    r"(?:\s?(?:tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s|ms|s|MB|MiB|GB|GiB|%)(?![\w:=/])"
-    r"|[A-Za-z\u00b5%][A-Za-z/%]*)"
-)
-_VALUE = (
-    rf"(?:tensor\([^()]{{1,200}}\)|\[[^\[\]]{{1,200}}\]|{_NUMBER}(?:\s?/\s*\d+)?{_UNIT}?"
-    rf"|[-+]?(?:nan|inf(?:inity)?)(?:ms|s|%)?(?![\w])|[nN]/[aA])"
-)
-# Bounded, and tried at the start of a word only: a word of 8,000 letters costs what it costs to walk over it.
-_KEY = (
-    r"(?<![\w/.@%#-])(?:\|?[^\W\d_](?:[\w/.@%#-]{0,60}[\w%|])?(?: [^\W\d_][\w/.@#-]{0,40}){0,3}"
-    r"(?: ?\([^()]{1,24}\))?)"
-)
-_PAIR = re.compile(rf"({_KEY})\s{{0,12}}[:=]\s{{0,12}}({_VALUE})", re.IGNORECASE)
-_WORDS = (
-    "global step|step|iteration|iter|epoch|update|train loss|val loss|valid loss|validation loss|eval loss|lm loss|loss"
-    "|lr|learning rate|grad_norm|grad norm|norm|ppl|perplexity|mfu|acc|accuracy|tokens/s|tok/s|tokens/sec|time"
-)
-_SPACED = re.compile(rf"(?<![\w/.=-])({_WORDS})\s{{1,12}}[\[(]?\s*({_VALUE})(?![\w=])", re.IGNORECASE)
-_TRAILING = re.compile(rf"(?<![\w.])({_NUMBER}[kKM]?) (tok(?:en)?s?/s(?:ec)?|samples/s(?:ec)?|imgs?/s)(?![\w:=])")
 _EQUALS = re.compile(
     r"(?<![^\s=,|;(){}\[\]\"'])([^\s=,|;(){}\[\]\"']{1,80})\s?=\s?"
     r"(\"[^\"]{0,2000}\"|'[^']{0,2000}'|\[[^\[\]]{0,500}\]|\w{1,40}\([^()]{0,200}\)|[^\s,|;]+)"
 )
-_EVALUATION = re.compile(r"(?:\W*)(?:validat\w*|eval\w*|test(?:ing)?)\b(?! set up)", re.IGNORECASE)
+_EVALUATION = re.compile(
+    r"\W*(?:(?:epoch|iter|step)\s?\(\s?)?"
+    r"(?:validat\w*|valid|eval\w*|test(?:ing)?|val|dev|验证集?|评估|测试集?)(?![A-Za-z])(?! set up)",
+    re.IGNORECASE,
+)
+_COUNTING = frozenset({"step", "epoch", "epoch_step"})
+_SCORED = frozenset({"loss", "accuracy", "perplexity", "eval_loss", "eval_accuracy", "eval_perplexity"})
+_MAX_SENTENCE = 300
 _STEPLESS = frozenset({"step", "total_steps", "epoch", "total_epochs"})
 _MAX_TEXT = 8192
 _MAX_PLANS = 512
@@ -62,26 +49,23 @@ def pipe_pairs(text: str) -> dict[str, str]:
     return out
 
 
+def dash_pairs(text: str) -> dict[str, str]:
+    """`step:3 - actor/pg_loss:0.04 - actor/lr(1e-4):0.010` -> pairs."""
+    out: dict[str, str] = {}
+    for part in text.split(" - "):
+        key, colon, value = part.rpartition(":")
+        key, value = key.strip(), value.strip()
+        if colon and key and " " not in key and value[:1] in "0123456789-+.nNiI":
+            out.setdefault(key, value)
+    return out
+
+
 def equals_pairs(text: str) -> dict[str, str]:
     """`step=4 loss=9.9 event="train step"` -> pairs."""
     out: dict[str, str] = {}
     for key, value in _EQUALS.findall(text):
         out.setdefault(key, value[1:-1] if value[0] in "\"'" and len(value) > 1 else value)
     return out
-
-
-@lru_cache(maxsize=4096)
-def _trim(key: str) -> str:
-    """The longest ending of a key that means something: `INFO train loss` -> `train loss`; else its last word."""
-    if key == "time":
-        return "step_time"  # beside a step, a bare time is what the step took
-    words = key.split(" ")
-    for i in range(len(words)):
-        candidate = " ".join(words[i:])
-        slot = resolve(candidate)
-        if slot.name in FIELDS or slot.name.startswith("eval_"):
-            return candidate
-    return words[-1] if len(words) > 1 and "(" not in words[-1] else key
 
 
 @lru_cache(maxsize=64)
@@ -94,43 +78,11 @@ def named(name: str, text: str) -> bool:
     return _named(name).search(text) is not None
 
 
-def _listed(text: str) -> dict[str, str] | None:
-    """` loss = 2.3, lr = 1e-05`: a plain list of pairs, which needs no regular expression; None for all else."""
-    out: dict[str, str] = {}
-    for part in text.split(", "):
-        key, equals, value = part.partition("=")
-        if not equals:
-            key, equals, value = part.partition(": ")
-        key = key.strip()
-        value = value.strip()
-        if not key.isidentifier() or value[:1] not in _DIGITS or not _PLAIN.isdisjoint(value):
-            return None
-        out.setdefault("step_time" if key == "time" else key, value)
-    return out
-
-
-_DIGITS = frozenset("0123456789-+.")
-_PLAIN = frozenset(" ,=:/()[]")
-
-
-def mixed_pairs(text: str) -> dict[str, str]:
-    """Pairs of any of the spellings `name: 1`, `name = 1`, and of well-known names also `name 1` and `1 tok/s`."""
-    if (listed := _listed(text)) is not None:
-        return listed
-    out: dict[str, str] = {}
-    for key, value in _PAIR.findall(text):
-        out.setdefault(_trim(key), value)
-    for key, value in _SPACED.findall(text):
-        out.setdefault(_trim(key.lower()), value)
-    for value, unit in _TRAILING.findall(text):
-        out.setdefault(unit, value)
-    return out
-
-
 _READERS: dict[str, Callable[[str], dict[str, str]]] = {
     "pipe": pipe_pairs,
     "equals": equals_pairs,
-    "mixed": mixed_pairs,
+    "dashes": dash_pairs,
+    "mixed": pairs.read,
     "none": lambda text: {},
 }
 
@@ -201,26 +153,42 @@ class PatternEngine:
         return ""
 
     def generic(self, record: Record, text: str, start: int) -> str | None:
-        """The fallback: a record needs numbers for a step and a loss (or two other measurements) on its line."""
-        if "tep" not in text and "ter" not in text and "poch" not in text and "步" not in text and "pdate" not in text:
+        """The fallback: a record needs a counter, and a loss or two other measurements, with numbers on its line."""
+        found = pairs.read(text[start:])
+        if len(found) < 2:
             return None
-        pairs = mixed_pairs(text[start:])
-        if len(pairs) < 2:
-            return None
-        key = tuple(pairs)
+        key = tuple(found)
         plan = self._plans.get(key) or self._learn(key, resolve_plan(key))
         names = plan.names
-        if "step" not in names or plan.kind not in ("metrics", "eval"):
+        if names.isdisjoint(_COUNTING):
+            return self._evaluated(record, plan, found, text, start)
+        if plan.kind not in ("metrics", "eval"):
             return None
         if not any("loss" in name for name in names) and len(names & FIELDS.keys()) < 4:
             return None
-        fill(record, plan, pairs.values())
-        if "step" not in record.values or not (record.values.keys() - _STEPLESS):
+        fill(record, plan, found.values())
+        if not (record.values.keys() & _COUNTING or "epoch_step" in record.extra) or not (
+            record.values.keys() - _STEPLESS
+        ):
             record.values.clear()
             record.extra.clear()
             return None
         record.format = "generic"
         record.kind = plan.kind
+        self._finish(record, plan, text, start)
+        return ""
+
+    def _evaluated(self, record: Record, plan: Plan, found: dict[str, str], text: str, start: int) -> str | None:
+        """`Test set: Average loss: 0.3000, Accuracy: 9200/10000 (92%)`: an evaluation may go without a counter."""
+        if not _EVALUATION.match(text, start) or plan.names.isdisjoint(_SCORED) or len(text) - start > _MAX_SENTENCE:
+            return None
+        fill(record, plan, found.values())
+        if record.values.keys().isdisjoint(_SCORED):
+            record.values.clear()
+            record.extra.clear()
+            return None
+        record.format = "generic"
+        record.kind = "eval"
         self._finish(record, plan, text, start)
         return ""
 
