@@ -98,7 +98,7 @@ def reading_of(settings: Settings, wanted: Wanted) -> Reading:
     from trainmon.settings.plugins import known_formats
 
     formats = known_formats(settings, complain)
-    return Reading(settings.tags_for, formats, load_catalogue(), keep_log=wanted.keep_log)
+    return Reading(settings.tags_for, formats, load_catalogue(), wanted.keep_log, wanted.timed)
 
 
 class _Job:

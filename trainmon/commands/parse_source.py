@@ -18,6 +18,8 @@ BLOCK = 1 << 20
 TIMED_BLOCK = 64 << 10
 """Where a record's neighbours matter for its time, less is read at once."""
 _HEAD = 64 << 10
+CLOSELY = 32 << 20
+"""Of sources up to this size (bytes) every line's time is read, where times matter; of longer ones, some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Reading:
         formats: All formats, one's own first.
         catalogue: Knows the errors.
         keep_log: Also give `log` records of INFO and DEBUG lines.
+        times: Each record's time matters, also that of one that takes its neighbours': of what is not too long, all
+            lines are read for theirs.
         block: Bytes that are read at once.
         read: Told of every block: its size and the source.
     """
@@ -37,18 +41,19 @@ class Reading:
     formats: Sequence[Format]
     catalogue: Classifier
     keep_log: bool
+    times: bool = False
     block: int = BLOCK
     read: Callable[[int, str], None] = lambda _count, _name: None
 
-    def parser(self, name: str, mtime: float | None) -> FileParser:
-        """A parser for a source."""
+    def parser(self, name: str, mtime: float | None, size: int = 0) -> FileParser:
+        """A parser for a source of which so many bytes are to be read (0: nobody knows)."""
         return FileParser(
             name,
             formats=self.formats,
             tags=self.tags(name),
             classify=self.catalogue,
             mtime=mtime,
-            keep_log=self.keep_log,
+            keep_log=self.keep_log or (self.times and size <= CLOSELY),
         )
 
 
@@ -100,8 +105,8 @@ class Source:
         """
         from trainmon.sources.patterns import binary_kind
 
-        parser = self._reading.parser(self.name, self.mtime)
         start, end = part if part is not None else (0, -1)
+        parser = self._reading.parser(self.name, self.mtime, (self.size if end < 0 else end) - start)
         numbers = None
         if start > 0:
             parser.feed(os.pread(self.descriptor, min(_HEAD, start), 0), 0)

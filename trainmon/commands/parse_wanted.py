@@ -75,9 +75,10 @@ class Wanted:
 
     @property
     def keep_log(self) -> bool:
-        """Whether the parsers have to look at every line: for its level, or for its time."""
-        asked = self.everything or self.lowest is not None or (self.kinds is not None and "log" in self.kinds)
-        return asked or self.timed
+        """Whether the parsers have to give messages below WARN, too."""
+        if self.kinds is not None and "log" not in self.kinds:
+            return False
+        return self.lowest < _WARN if self.lowest is not None else self.everything or self.kinds is not None
 
     def of_kind(self, records: Sequence[Record]) -> list[Record]:
         """Those of the kinds and levels that were asked for."""

@@ -61,6 +61,10 @@ class OwnFormat(Format):
     pairs: str = "none"
     read: Line | None = None
 
+    def __hash__(self) -> int:
+        """Its own: engines keep plans by format, and tables of names cannot be hashed."""
+        return id(self)
+
     def resolve(self, key: str) -> Slot:
         """The slot of a key in this format: its own name and unit for it, else the common ones."""
         return slot_of(key, self.names, self.units)

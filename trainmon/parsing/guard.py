@@ -20,6 +20,8 @@ LONGEST_TEXT = 4096
 """Characters of a line that are looked at."""
 _MOST_REPEATED = 10_000
 _SHORTEST_LITERAL = 2
+_WITH_ARGUMENT = frozenset("xuUNpPgkmL0123456789")
+"""Escapes whose meaning goes on behind their letter."""
 
 
 class PatternError(ValueError):
@@ -48,7 +50,7 @@ class Guarded:
 
         if len(source) > LONGEST_PATTERN:
             raise PatternError(f"is longer than {LONGEST_PATTERN:,} characters")
-        self.literal, most = _scan(source)
+        self.literal, most, self._hint = _scan(source)
         if most > _MOST_REPEATED:
             raise PatternError(f"repeats a part of itself {most:,} times: counted repeats stand inside one another")
         try:
@@ -108,9 +110,9 @@ def runs_away(pattern: Guarded) -> bool:
     for sign in ("a", "1", " ", "a ", "1 ", "=", "ab=1 ", "1.5, ", "-", "a1"):
         body = (sign * LONGEST_TEXT)[: LONGEST_TEXT - 200]
         for text in (
-            f"{trial.literal}{body}\x00",
-            f"{body}{trial.literal}\x00",
-            f"{body[:40]}{trial.literal}{body[:40]}\x00",
+            f"{trial._hint}{body}\x00",
+            f"{body}{trial._hint}\x00",
+            f"{body[:40]}{trial._hint}{body[:40]}\x00",
         ):
             try:
                 trial._search(text, timeout=5 * LIMIT_S)
@@ -119,8 +121,8 @@ def runs_away(pattern: Guarded) -> bool:
     return False
 
 
-def _scan(source: str) -> tuple[str, int]:
-    """The longest text that every match holds, and how often the most repeated part is repeated.
+def _scan(source: str) -> tuple[str, int, str]:
+    """The longest text that every match holds, how often a part is repeated at most, and any text outside of groups.
 
     Knows only what it needs: anything unusual gives no literal, never a wrong one.
     """
@@ -142,6 +144,7 @@ def _scan(source: str) -> tuple[str, int]:
         sign = source[at]
         if sign == "\\":
             nxt = source[at + 1 : at + 2]
+            plain = plain and nxt not in _WITH_ARGUMENT
             if depth == 0:
                 if nxt and not nxt.isalnum():
                     run += nxt
@@ -197,7 +200,7 @@ def _scan(source: str) -> tuple[str, int]:
         at += 1
     cut()
     usable = plain and not alternatives and len(longest) >= _SHORTEST_LITERAL
-    return (longest if usable else ""), max(counts)
+    return (longest if usable else ""), max(counts), longest
 
 
 def _repeat(source: str, at: int) -> int | None:
