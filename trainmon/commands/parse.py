@@ -120,6 +120,9 @@ class _Job:
 
         from trainmon.commands.parse_source import BLOCK, TIMED_BLOCK, expand
 
+        for name in self._options.sources:
+            if name != "-" and self._output.is_same(name):
+                raise UsageError(f"{name} is a source and what is written: its log would be lost; name another file")
         names = [name for name in expand(self._options.sources) if not self._is_output(name)]
         self._progress = Progress(_bytes_of(names), quiet=self._output.on_terminal)
         block = TIMED_BLOCK if self._wanted.timed else BLOCK
@@ -137,7 +140,7 @@ class _Job:
         return self._code
 
     def _is_output(self, name: str) -> bool:
-        """Whether this source is the file that is being written; it is left out."""
+        """Whether a pattern found the file that is being written, from the last time; it is left out."""
         if name == "-" or not self._output.is_same(name):
             return False
         complain(f"{name} is what --out or --quarantine writes: left out")
