@@ -62,6 +62,9 @@ def _check(options: argparse.Namespace) -> None:
     Raises:
         UsageError: With what to do instead.
     """
+    for name in options.sources:
+        if any(target and _same(name, target) for target in (options.out, options.quarantine)):
+            raise UsageError(f"{name} is a source and what is written: its log would be lost; name another file")
     if options.follow:
         if options.out:
             raise UsageError("--out writes a whole file at the end, which --follow never reaches; use > FILE")
@@ -75,6 +78,14 @@ def _check(options: argparse.Namespace) -> None:
         load()
         if not options.out and sys.stdout.isatty():
             raise UsageError("a Parquet file is nothing for a terminal; give --out FILE")
+
+
+def _same(source: str, target: str) -> bool:
+    """Whether both are one file. What is no file, such as a terminal, has no log to lose."""
+    try:
+        return os.path.isfile(source) and os.path.samefile(source, target)
+    except (OSError, ValueError):
+        return False
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
@@ -120,9 +131,6 @@ class _Job:
 
         from trainmon.commands.parse_source import BLOCK, TIMED_BLOCK, expand
 
-        for name in self._options.sources:
-            if name != "-" and self._output.is_same(name):
-                raise UsageError(f"{name} is a source and what is written: its log would be lost; name another file")
         names = [name for name in expand(self._options.sources) if not self._is_output(name)]
         self._progress = Progress(_bytes_of(names), quiet=self._output.on_terminal)
         block = TIMED_BLOCK if self._wanted.timed else BLOCK
