@@ -85,6 +85,7 @@ def _zsh() -> str:
     options = []
     for command in PARSERS:
         specs = []
+        place = 0
         for action in _actions(command):
             help_text = (action.help or "").replace("[", "(").replace("]", ")").replace(":", ",")
             values = f"({' '.join(str(each) for each in action.choices)})" if action.choices else "_files"
@@ -92,7 +93,9 @@ def _zsh() -> str:
                 takes = "" if action.nargs == 0 else f":{action.dest}:{values}"
                 specs.append(_quoted(f"{flag}[{help_text}]{takes}"))
             if not action.option_strings:
-                specs.append(_quoted(f"*:{action.dest}:{values}"))
+                place += 1
+                which = "*" if action.nargs in ("*", "+") else str(place)
+                specs.append(_quoted(f"{which}:{action.dest}:{values}"))
         options.append(f"        {command}) shift words; (( CURRENT-- )); _arguments {' '.join(specs)} ;;")
     commands = [f"        {_quoted(name + ':' + text)}" for name, text in SUMMARIES.items()]
     return _ZSH.format(commands="\n".join(commands), options="\n".join(options))

@@ -276,7 +276,7 @@ class OwnReader:
             if not all(literal in text for literal in format_.needs):
                 continue
             if format_.read is not None:
-                found = format_.read(text[prefix.labels_end :])
+                found = format_.read(text[prefix.end :])
                 if found:
                     pairs = {str(key): value for key, value in found.items() if value is not None}
                     return _said(format_, pairs)
