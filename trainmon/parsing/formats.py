@@ -32,13 +32,14 @@ class LineRule:
     Attributes:
         pattern: Its named groups are fields (`__` in a name stands for `/`).
         needs: Literals that must stand on the line before the pattern is tried.
-        pairs: How the rest is read: "pipe", "equals", "dashes", "mixed", "none".
+        pairs: How the rest is read: "pipe", "equals", "dashes", "rounds", "mixed", "none".
         kind: Kind of the record; None lets the keys say.
         where: "message" when the pattern must match where the message begins, "line" when anywhere.
         rest: "after" reads pairs behind the match, "message" in the whole message.
         expect: Fields of which, when their names stand on the line, one at least must come out as a number; else the
             line goes to quarantine.
         least: How many measurements, or a loss, it takes beside the step.
+        add: What is added to a number, as to a total that is printed as the last index.
         first: Whether a hit makes this rule the first that is tried.
     """
 
@@ -51,6 +52,7 @@ class LineRule:
     expect: tuple[str, ...]
     first: bool
     least: int
+    add: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Format:
         return with_names(self.names, self.units, key) if self.names else resolve(key)
 
 
+def _compiled(pattern: str, where: str) -> re.Pattern[str]:
+    """`^` would be the beginning of the line, where labels stand; at the message the pattern is anchored anyway."""
+    return re.compile(pattern.removeprefix("^") if where == "message" else pattern)
+
+
 def read_format(text: str) -> Format:
     """A format from the text of its file.
 
@@ -82,7 +89,7 @@ def read_format(text: str) -> Format:
     try:
         lines = tuple(
             LineRule(
-                re.compile(rule["pattern"]),
+                _compiled(rule["pattern"], rule.get("where", "line")),
                 tuple(rule.get("needs", ())),
                 rule.get("pairs", "mixed"),
                 rule.get("kind"),
@@ -91,6 +98,7 @@ def read_format(text: str) -> Format:
                 tuple(rule.get("expect", ())),
                 rule.get("first", True),
                 rule.get("least", 0),
+                rule.get("add", {}),
             )
             for rule in data.get("line", ())
         )

@@ -35,6 +35,7 @@ _OTHERS: dict[str, tuple[int, str]] = {
     word: (_KINDS[group["kind"]], group["name"]) for group in _DATA["other"] for word in group["spellings"].split()
 }
 _EVAL = re.compile(r"(?:eval|evaluation|val|valid|validation|test)_(?!time|step|iter|epoch)(.+)")
+_MILLISECONDS = frozenset(["ms_batch", "ms_step", "ms_iter", "ms_it", "ms_per_step", "ms_per_batch", "bch"])
 _TIMING = re.compile(r"timing(?:_s)?_(.+)")
 _PARENS = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]")
 _SEPARATORS = re.compile(r"[^0-9a-z\u00b5\u4e00-\u9fff]+")
@@ -120,6 +121,8 @@ def _resolve(key: str) -> Slot:
     if whole in _OTHERS:
         kind, name = _OTHERS[whole]
         return Slot(kind, name, dimension="time" if name == "step_time_s" else "plain")
+    if whole in _MILLISECONDS:
+        return _slot("step_time_s", 2, "ms")
     unit = ""
     bare = whole
     if found := _PARENS.search(key):

@@ -53,6 +53,8 @@ _COUNTERS = _WITHIN | {"update", "updates", "episode", "round", "generation"}
 _SPACED_WORDS = frozenset(["步数", "步", "轮", "损失", "学习率", "batch", "update", "updates", "episode", "time"])
 
 Shape = tuple[str, ...]
+_LASTS = "\1"
+"""Marks, in a shape, that what follows is a duration or a time of day."""
 
 
 def cut(text: str) -> tuple[Shape, list[str]]:
@@ -70,7 +72,8 @@ def cut(text: str) -> tuple[Shape, list[str]]:
     for match in _VALUE.finditer(text):
         if match.lastgroup == "when" and "-" in match[0]:
             continue
-        between.append(_fold(text[begun : match.start()]))
+        piece = _fold(text[begun : match.start()])
+        between.append(piece + _LASTS if match.lastgroup == "when" else piece)
         values.append(match[0])
         begun = at = match.end()
     between.append(_fold(text[at:]).rstrip())
@@ -91,11 +94,6 @@ def read(text: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for name, unit, value in zip(*names_of(shape), values, strict=True):
         if name and name not in out:
-            if ":" in value:
-                if name == "step_time":
-                    name = "elapsed"
-                elif resolve(name).kind != SECONDS:
-                    continue
             out[name] = value + unit if unit and value[-1:].isdigit() else value
     return out
 
@@ -110,7 +108,7 @@ def names_of(shape: Shape) -> tuple[tuple[str, ...], tuple[str, ...]]:
         key = _key(before, after, names, i)
         if words := _SPLIT_WORD.findall(before):
             side = "" if words[-1].lower().startswith("train") else "val_"
-        if key and key in names:  # `Train Loss 1 Acc 2 | Val Loss 3 Acc 4`
+        if key and key[0] != "\0" and key in names:  # `Train Loss 1 Acc 2 | Val Loss 3 Acc 4`
             key = side + key if side and side + key not in names else ""
         names.append(key)
         unit = _BEHIND.match(after)
@@ -123,6 +121,11 @@ def names_of(shape: Shape) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _key(before: str, after: str, names: list[str], i: int) -> str:
     """The name of the number between two pieces of a line."""
+    if before.endswith(_LASTS):
+        key = _key(before[:-1], after, names, i)
+        if key == "step_time":
+            return "elapsed"
+        return key if key and key[0] != "\0" and resolve(key).kind == SECONDS else ""
     if i and before[:1] in " %" and (unit := _BEHIND.match(before)) and unit.end() < len(before):
         before = before[unit.end() :]
     text = before.rstrip()
@@ -138,7 +141,7 @@ def _key(before: str, after: str, names: list[str], i: int) -> str:
         return ""  # `1.08 (1.13)`: the mean of what stands before it
     if text[-1:] in "[(" and (word := _last_key(text[:-1])):
         return word if _well_known(word) else ""
-    if text.strip(" ][") == "" and "[" in text and _OVER.match(after):
+    if text.strip(" ]()%[") == "" and "[" in text and _OVER.match(after):
         return "\0inner"
     if text.strip(" ][") == "" and "[" in text and i == 0 and after[:1] in "],":
         return "\0bracket"
@@ -146,6 +149,8 @@ def _key(before: str, after: str, names: list[str], i: int) -> str:
         known = _well_known(word)
         if known:
             return known
+    if i and not text.strip(" |") and _OVER.match(after):  # `| epoch   1 |   200/ 2983 batches |`
+        return "\0inner"
     if lone := _LONE.match(before):
         return lone[1]
     if not text.strip(" |,;-"):
@@ -215,9 +220,15 @@ def _settle(names: list[str]) -> None:
         return
     canonical = [resolve(name).name if name and name[0] != "\0" else "" for name in names]
     epoch = next((i for i, name in enumerate(canonical) if name == "epoch"), -1)
-    inner = next((i for i, name in enumerate(names) if name == "\0inner"), -1)
-    if epoch < 0 and inner > 0 and snake(names[0]) in _SIDES:  # `Train: 0 [  50/10009 (  0%)]`
-        names[0], epoch = "epoch", 0
+    inners = [i for i, name in enumerate(names) if name == "\0inner"]
+    if epoch < 0 and len(inners) > 1:  # `[0/25][50/1583]`
+        epoch = inners.pop(0)
+        names[epoch] = "epoch"
+    inner = inners[0] if inners else -1
+    if epoch < 0 and inner > 0:  # `Train: 0 [  50/10009 (  0%)]`, `Train: [0/300][10/1251]`
+        at = next((i for i in range(inner - 1, -1, -1) if names[i] and names[i][0] != "\0"), -1)
+        if at >= 0 and snake(names[at].split(" ")[-1]) in _SIDES:
+            names[at], epoch = "epoch", at
     if names[0] == "\0bracket" and inner < 0:  # `[0]\ttrain-logloss:0.6`, `[1,  2000] loss: 2.1`
         names[0] = "step" if len(names) < 2 or names[1] else "epoch"
     steps = [i for i, name in enumerate(canonical) if name == "step"]

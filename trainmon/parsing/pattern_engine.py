@@ -15,7 +15,7 @@ from trainmon.parsing import pairs
 from trainmon.parsing.formats import Format, LineRule
 from trainmon.parsing.json_engine import as_evaluation, summary
 from trainmon.parsing.names import FIELDS, resolve
-from trainmon.parsing.plan import Plan, fill
+from trainmon.parsing.plan import Plan, fill, lossy
 
 _EQUALS = re.compile(
     r"(?<![^\s=,|;(){}\[\]\"'])([^\s=,|;(){}\[\]\"']{1,80})\s?=\s?"
@@ -23,12 +23,20 @@ _EQUALS = re.compile(
 )
 _EVALUATION = re.compile(
     r"\W*(?:(?:epoch|iter|step)\s?\(\s?)?"
-    r"(?:validat\w*|valid|eval\w*|test(?:ing)?|val|dev|验证集?|评估|测试集?)(?![A-Za-z])(?! set up)",
+    r"(?:saving dict|validat\w*|valid|eval\w*|test(?:ing)?|val|dev|验证集?|评估|测试集?)(?![A-Za-z])(?! set up)",
     re.IGNORECASE,
 )
 _COUNTING = frozenset({"step", "epoch", "epoch_step"})
 _SCORED = frozenset({"loss", "accuracy", "perplexity", "eval_loss", "eval_accuracy", "eval_perplexity"})
-_MAX_SENTENCE = 300
+_SCORE = re.compile(
+    r"(?:^|_)m?(?:ap|ar|map|iou|miou|f1|bleu|rouge\w*|wer|cer|auc|top_?[15]|acc_?[15]|psnr|ssim|fid|bpb|recall|precision)"
+    r"(?:_|\d|$)"
+)
+_TELLING = frozenset(
+    ["loss", "eval_loss", "reward", "accuracy", "perplexity", "policy_loss", "value_loss", "grad_norm"]
+)
+_MAX_SENTENCE = 400
+_SCORES = frozenset(["auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "average_precision"])
 _STEPLESS = frozenset({"step", "total_steps", "epoch", "total_epochs"})
 _MAX_TEXT = 8192
 _MAX_PLANS = 512
@@ -60,6 +68,29 @@ def dash_pairs(text: str) -> dict[str, str]:
     return out
 
 
+def round_pairs(text: str) -> dict[str, str]:
+    """`train-rmse:0.47\\teval-rmse:0.49`, `training's l2: 0.5\\tvalid_1's l2: 0.6` -> pairs.
+
+    The first value of each side is its loss, unless it is a score.
+    """
+    out: dict[str, str] = {}
+    for part in text.split("\t"):
+        key, colon, value = part.strip().rpartition(":")
+        value = value.strip().split("+", 1)[0]
+        if not colon or not value:
+            continue
+        side, _, name = key.replace("'s ", "-").rpartition("-")
+        if not side:
+            side, name = "train", key
+        eval_ = not side.lower().startswith(("train", "learn"))
+        loss = "eval_loss" if eval_ else "loss"
+        if loss not in out and name.split("@")[0] not in _SCORES:
+            out[loss] = value
+        else:
+            out.setdefault(f"eval_{name}" if eval_ else f"train_{name}", value)
+    return out
+
+
 def equals_pairs(text: str) -> dict[str, str]:
     """`step=4 loss=9.9 event="train step"` -> pairs."""
     out: dict[str, str] = {}
@@ -82,6 +113,7 @@ _READERS: dict[str, Callable[[str], dict[str, str]]] = {
     "pipe": pipe_pairs,
     "equals": equals_pairs,
     "dashes": dash_pairs,
+    "rounds": round_pairs,
     "mixed": pairs.read,
     "none": lambda text: {},
 }
@@ -137,6 +169,9 @@ class PatternEngine:
         plan = self._plan(format_, found)
         if plan.kind is not None or rule.kind is not None:
             fill(record, plan, found.values())
+        for name, more in rule.add.items():
+            if name in record.values:
+                record.values[name] += more
         hoped = [name for name in rule.expect if named(name, text)]
         measured = record.values.keys() - _STEPLESS
         if hoped and not any(name in measured or f"eval_{name}" in measured for name in hoped):
@@ -163,12 +198,12 @@ class PatternEngine:
         if names.isdisjoint(_COUNTING):
             return self._evaluated(record, plan, found, text, start)
         if plan.kind not in ("metrics", "eval"):
-            return None
-        if not any("loss" in name for name in names) and len(names & FIELDS.keys()) < 4:
-            return None
+            return self._evaluated(record, plan, found, text, start)
+        if names.isdisjoint(_TELLING) and not any(map(lossy, names)) and len(names & FIELDS.keys()) < 4:
+            return self._evaluated(record, plan, found, text, start)
         fill(record, plan, found.values())
         if not (record.values.keys() & _COUNTING or "epoch_step" in record.extra) or not (
-            record.values.keys() - _STEPLESS
+            record.values.keys() - _STEPLESS or any(map(lossy, record.extra))
         ):
             record.values.clear()
             record.extra.clear()
@@ -180,10 +215,11 @@ class PatternEngine:
 
     def _evaluated(self, record: Record, plan: Plan, found: dict[str, str], text: str, start: int) -> str | None:
         """`Test set: Average loss: 0.3000, Accuracy: 9200/10000 (92%)`: an evaluation may go without a counter."""
-        if not _EVALUATION.match(text, start) or plan.names.isdisjoint(_SCORED) or len(text) - start > _MAX_SENTENCE:
+        scored = [name for name in plan.names if name in _SCORED or _SCORE.search(name)]
+        if not scored or len(text) - start > _MAX_SENTENCE or not _EVALUATION.match(text, start):
             return None
         fill(record, plan, found.values())
-        if record.values.keys().isdisjoint(_SCORED):
+        if record.values.keys().isdisjoint(scored) and record.extra.keys().isdisjoint(scored):
             record.values.clear()
             record.extra.clear()
             return None

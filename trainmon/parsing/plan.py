@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from trainmon.model import Level, Record, RecordKind
@@ -38,10 +39,18 @@ LEVEL_NAMES: dict[str, Level] = {word: level for level, words in _LEVEL_WORDS fo
 """Every spelling of a level, in capitals."""
 
 _LOSSES = frozenset({"loss", "policy_loss", "value_loss", "actor_loss", "critic_loss", "box_loss"})
+_NO_LOSS = re.compile(
+    r"loss_?(?:es)?_?(?:scale|weight|type|fn|func|name|coef|step|lambda|mask|reduction)|best|lossless"
+)
 _WEAK = frozenset({"step", "total_steps", "epoch", "consumed_samples", "consumed_tokens"})
 _GPU = frozenset({"gpu_memory_mb", "gpu_memory_total_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w"})
-_MAX_STEP = 2**53
+MAX_STEP = 2**53
 _HUGE = 2**1000  # above it an integer is no float any more
+
+
+def lossy(name: str) -> bool:
+    """Whether a name is that of a loss: `loss_g`, `box_loss`, not `loss_scale` or `loss_weight`."""
+    return "loss" in name and _NO_LOSS.search(name) is None and not name.startswith("eval_")
 
 
 class Plan:
@@ -88,7 +97,7 @@ class Plan:
         stepped = "step" in measured or "epoch" in measured
         evals = any(n.startswith("eval_") for n in measured)
         real = {n for n in measured if n not in _WEAK and not n.startswith("eval_")}
-        if real & _LOSSES:
+        if real & _LOSSES or (stepped and any(lossy(s.name) for s in self.slots)):
             return "metrics"
         if evals and not real - {"step_time_s", "samples_per_second", "tokens_per_second", *_GPU}:
             return "eval"
@@ -132,7 +141,7 @@ def number_of(slot: Slot, value: object) -> float | None:
 
 def whole(number: float) -> int | None:
     """A counter; None for what can't be one (nan, inf, beyond 2^53)."""
-    return int(number) if -_MAX_STEP < number < _MAX_STEP else None
+    return int(number) if -MAX_STEP < number < MAX_STEP else None
 
 
 def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
@@ -140,7 +149,7 @@ def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
     values, extra = record.values, record.extra
     for (kind, name, slot), value in zip(plan.steps, given, strict=False):
         if (kind == NUMBER and type(value) is float) or (
-            kind == WHOLE and type(value) is int and -_MAX_STEP < value < _MAX_STEP
+            kind == WHOLE and type(value) is int and -MAX_STEP < value < MAX_STEP
         ):
             values[name] = value
         elif value is None:
@@ -148,7 +157,7 @@ def fill(record: Record, plan: Plan, given: Iterable[object]) -> None:
         elif kind == TIME:
             _time(record, name, value)
         elif kind == EXTRA:
-            _extra(extra, name, value)
+            extra_of(extra, name, value)
         elif kind <= INVERSE:
             number = number_of(slot, value)
             if kind == WHOLE:
@@ -204,7 +213,7 @@ def _time(record: Record, name: str, value: object) -> None:
     if when is not None:
         record.time = when
     elif not isinstance(value, (dict, list)):
-        _extra(record.extra, name, value)
+        extra_of(record.extra, name, value)
 
 
 def step_of(record: Record, name: str, value: str) -> None:
@@ -217,12 +226,12 @@ def step_of(record: Record, name: str, value: str) -> None:
         record.values["total_steps"] = count
 
 
-def _extra(extra: dict[str, float | int | str], name: str, value: object) -> None:
+def extra_of(extra: dict[str, float | int | str], name: str, value: object) -> None:
     kind = type(value)
     if kind is float or kind is bool:
         extra[name] = value  # type: ignore[assignment]
     elif isinstance(value, int):
-        if -_MAX_STEP < value < _MAX_STEP:
+        if -MAX_STEP < value < MAX_STEP:
             extra[name] = value
         elif -_HUGE < value < _HUGE:
             extra[name] = float(value)

@@ -46,9 +46,10 @@ _TOKEN = re.compile(
 )
 # A level is shouted; "error" in the middle of a sentence is none.
 _SHOUTED = re.compile(r"[A-Z]+$|[\u4e00-\u9fff]+$")
-_SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)")
+_SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)(?!-?(?:\d+\.\d+|nan), )")  # `100: 2.51, 2.73 avg` is Darknet's
 _SKIP = re.compile(r"[\s|>\-—–]*")
 _LOGGER = re.compile(
+    r"(?!(?:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b)"
     r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )"
 )
 _QUIET_ERROR = re.compile(r"(?:(?:[\w.-]+: )?(?:fatal )?error|Error|FATAL ERROR|fatal): ")
@@ -97,8 +98,8 @@ def peel(text: str, mtime: float | None = None) -> Prefix:
                 break
             at = token.end()
         elif (prefix.time is not None or prefix.level is not None) and (logger := _LOGGER.match(text, start)):
-            if len(text) > logger.end() and "module" not in prefix.labels:
-                prefix.labels["module"] = logger[0][:100]
+            if len(text) > logger.end():
+                prefix.labels.setdefault("module", logger[0][:100])
                 at = logger.end()
             else:
                 break
