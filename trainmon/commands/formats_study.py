@@ -17,8 +17,8 @@ MOST_BYTES = 64 << 20
 _BLOCK = 256 << 10
 _EXAMPLES = 5
 _PROPOSED_FROM = 20_000
-_GUESSED = frozenset({"learned", "generic"})
-"""Formats that are none: what is read by them may deserve one of its own."""
+_GUESSED = frozenset({"learned"})
+"""What was read without any format, by its shape alone: it may deserve one of its own."""
 _TEXT = 500
 _HELD = 2
 

@@ -24,6 +24,11 @@ _NUMBER = re.compile(
 )
 _KEY = re.compile(r"([A-Za-z_][\w/.@-]{0,40}|[\u4e00-\u9fff]{1,8})[\s]{0,3}(?:\(\w{1,8}\))?[\s:=\[(]{1,4}$")
 _UNIT = re.compile(r"\s?(ms|us|s|sec|secs|seconds|MiB|MB|GiB|GB|kB|KB|%|[kKMB])(?![\w/])")
+_NEVER = ("%|", "\u2501", " HTTP/", 'File "', "://")
+"""On progress bars, lines of web servers and tracebacks, which are no measurements whatever their numbers."""
+_COUNTERS = frozenset({"step", "total_steps", "epoch"})
+_TELLING = 2
+"""So many changing numbers with names make a line worth a format, when none of them is known to be measured."""
 _SPACES = re.compile(r"\s+")
 _DIGITS = re.compile(r"\d+")
 
@@ -70,9 +75,9 @@ def suggest(lines: Iterable[str], name: str = "mytrainer") -> list[Suggestion]:
     shapes: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     for line in lines:
-        message = line[peel(line).labels_end :].strip()[:_LONGEST]
+        message = line[peel(line).end :].strip()[:_LONGEST]
         found = len(_NUMBER.findall(message))
-        if not 0 < found <= _MOST_NUMBERS:
+        if not 0 < found <= _MOST_NUMBERS or any(sign in message for sign in _NEVER):
             continue
         shape = _SPACES.sub(" ", _DIGITS.sub("0", _NUMBER.sub("\0", message)))
         if shape not in shapes and len(shapes) >= 5000:
@@ -101,7 +106,7 @@ def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | Non
     units: dict[str, str] = {}
     taken: set[str] = set()
     at = 0
-    useful = False
+    useful = 0
     for place, match in enumerate(_NUMBER.finditer(example)):
         between = example[at : match.start()]
         parts.append(_literal(between))
@@ -117,7 +122,9 @@ def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | Non
             parts.append(r"[-+.\w]+")
             continue
         taken.add(group)
-        useful = useful or changing[place]
+        if changing[place]:
+            telling = (group in FIELDS or group.startswith("eval_")) and group not in _COUNTERS
+            useful += _TELLING if telling else 1
         parts.append(rf"(?P<{group}>[-+.,\w]+?)" if _UNIT.match(example, at) else rf"(?P<{group}>[-+.,\w]+)")
         if unit := _UNIT.match(example, at):
             at = unit.end()
@@ -133,7 +140,7 @@ def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | Non
     if made is None and units and any(key == "units" for key, _ in wrong):
         units = {}
         made, wrong = build({"name": name, "pattern": pattern})
-    if made is None or not useful or not taken or "'''" in pattern:
+    if made is None or useful < _TELLING or "'''" in pattern:
         return None
     match = made.patterns[0].search(example)
     if match is None:
