@@ -18,7 +18,9 @@ from trainmon.parsing.clean import safe
 
 ROWS = 20_000
 """Rows of one group, which are in memory at once."""
-_LATEST = 9_223_372_036_854_775
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999, as in JSON lines."""
+_LARGEST = 2**63
 
 
 def load() -> Any:
@@ -115,6 +117,8 @@ def _cell(kind: str, value: Any) -> Any:
         return float(value)
     if kind == FLAG:
         return value
-    if not math.isfinite(value) or abs(value) > _LATEST:
+    if not math.isfinite(value):
         return None
-    return round(value * 1000) if kind == TIME else int(value)
+    if kind == TIME:
+        return round(value * 1000) if _FIRST_S <= value < _LAST_S else None
+    return int(value) if abs(value) < _LARGEST else None

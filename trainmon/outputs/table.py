@@ -94,7 +94,7 @@ class Columns:
             self._spilled = True
             row = {name: value for name, value in row.items() if name not in spilled}
             named = {name.removeprefix("extra."): _json(value) for name, value in spilled.items()}
-            row["extra"] = msgspec.json.encode(named).decode()
+            row["extra"] = _text(named)
         return row
 
     def all(self) -> list[tuple[str, str]]:
@@ -113,8 +113,16 @@ def fixed(row: Row) -> Row:
     other = {name.removeprefix("extra."): _json(value) for name, value in row.items() if name not in _FIXED}
     out = {name: value for name, value in row.items() if name in _FIXED}
     if other:
-        out["extra"] = msgspec.json.encode(other).decode()
+        out["extra"] = _text(other)
     return out
+
+
+def _text(named: Row) -> str:
+    """Some values as JSON."""
+    try:
+        return msgspec.json.encode(named).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(named)).decode()
 
 
 def _json(value: Any) -> Any:
@@ -148,10 +156,15 @@ class Spool:
         """
         out = bytearray()
         for record in records:
+            row = row_of(record)
             try:
-                data = self._encode(self.columns.see(row_of(record)))
+                data = self._encode(row)
             except (UnicodeEncodeError, OverflowError):  # a name that is no UTF-8; an integer of 64 bits and more
-                data = self._encode(_encodable(self.columns.see(row_of(record))))
+                row = _encodable(row)
+                data = self._encode(row)
+            seen = self.columns.see(row)
+            if seen is not row:
+                data = self._encode(seen)
             out += len(data).to_bytes(_LENGTH, "little")
             out += data
         self._file.write(out)
