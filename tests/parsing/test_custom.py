@@ -42,6 +42,14 @@ def test_named_groups_are_fields_behind_any_prefix() -> None:
     assert record.time == 1743847200.0
 
 
+def test_a_pattern_for_the_beginning_also_finds_that_of_the_message() -> None:
+    mine = made(pattern=r"^iter (?P<step>\d+) loss=(?P<loss>\S+)")
+    for front in ("", "[rank3]: ", "2025-04-05 10:00:00 INFO ", "3: "):
+        (record,) = read(f"{front}iter 7 loss=2.5\n", mine)
+        assert (record.format, record.values) == ("mine", {"step": 7, "loss": 2.5})
+    assert not any(record.format == "mine" for record in read("an iter 7 loss=2.5\n", mine))
+
+
 def test_units_names_pairs_and_extra() -> None:
     format_ = made(
         pattern=r"^~ (?P<n>\d+) cost (?P<c>\S+) took (?P<step_time_s>\S+) mem (?P<gpu_memory_mb>\S+) (?P<foo>\w+)",

@@ -18,7 +18,7 @@ from trainmon.parsing.formats import Format
 from trainmon.parsing.guard import LONGEST_TEXT, Guarded, PatternError
 from trainmon.parsing.names import EXTRA, FIELDS, MEMORY, NUMBER, SKIP, TEXT, WHOLE, Slot, resolve, snake
 from trainmon.parsing.pattern_engine import _READERS as READERS
-from trainmon.parsing.prefix import Prefix
+from trainmon.parsing.prefix import peel
 from trainmon.parsing.values import MISSING, UNITS
 
 KINDS: tuple[RecordKind, ...] = ("metrics", "eval", "summary", "gpu", "host", "error", "log")
@@ -264,29 +264,35 @@ class OwnReader:
             return self.on
         return any(literal in line for literal in self._literals)
 
-    def read(self, text: str, prefix: Prefix) -> OwnLine | None:
+    def read(self, text: str) -> OwnLine | None:
         """A line as the first format that knows it reads it; None when none does.
+
+        A pattern is looked for anywhere on the line; one that begins with `^` also where the message begins, behind
+        labels and time.
 
         Args:
             text: The line without escape codes, with all that stands in front of it.
-            prefix: What its front says.
         """
         text = text[:LONGEST_TEXT]
         for format_ in self._formats:
             if not all(literal in text for literal in format_.needs):
                 continue
             if format_.read is not None:
-                found = format_.read(text[prefix.end :])
+                found = format_.read(text[peel(text).end :])
                 if found:
                     pairs = {str(key): value for key, value in found.items() if value is not None}
                     return _said(format_, pairs)
                 continue
             for pattern in format_.patterns:
-                if (match := pattern.search(text)) is None:
+                match, within = pattern.search(text), text
+                if match is None and pattern.source.startswith(("^", r"\A")) and pattern.literal in text:
+                    within = text[peel(text).end :]
+                    match = pattern.search(within) if within != text else None
+                if match is None:
                     continue
                 pairs = {_key(group): value for group, value in match.groupdict().items() if value is not None}
                 if format_.pairs != "none":
-                    for key, value in READERS[format_.pairs](text[match.end() :]).items():
+                    for key, value in READERS[format_.pairs](within[match.end() :]).items():
                         pairs.setdefault(key, value)
                 return _said(format_, pairs)
         return None

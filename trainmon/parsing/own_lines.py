@@ -22,10 +22,10 @@ class OwnLineReader(BarReader):
     def _own_line(self, data: bytes) -> bool:
         """True when one of them knows this line."""
         text = decode(data[: 4 * LONGEST_TEXT])
-        prefix = peel(text, self.mtime)
-        found = self._own.read(text, prefix)
+        found = self._own.read(text)
         if found is None:
             return False
+        prefix = peel(text, self.mtime)
         key = (found.format.name, *found.pairs)
         plan = self._plans.get(key)
         if plan is None:
