@@ -134,3 +134,39 @@ def test_a_silent_file_gives_what_it_holds_back_and_gaps_are_said(capsys: pytest
     for _ in range(2):
         follower.handle(SourceState("b.log", None, "not readable", "no permission", bad=True))
     assert capsys.readouterr().err == "trainmon: b.log: not readable; no permission\n"
+
+
+def test_a_long_past_before_the_limit_is_counted_and_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainmon.catalogue import load
+    from trainmon.commands.parse_follow import Follower
+    from trainmon.commands.parse_source import Reading
+    from trainmon.commands.parse_wanted import Wanted
+    from trainmon.parsing.formats import builtin
+    from trainmon.parsing.parser import FileParser
+
+    text = "".join(
+        f"2025-04-{1 + n // 86400:02d} {n // 3600 % 24:02d}:{n // 60 % 60:02d}:{n % 60:02d} WARNING w {n} {'x' * 40}\n"
+        for n in range(0, 600_000, 10)
+    ).encode()
+    path = tmp_path / "a.log"
+    path.write_bytes(text)
+    fed: list[int] = []
+    feed = FileParser.feed
+    monkeypatch.setattr(
+        FileParser, "feed", lambda self, data, offset: fed.append(len(data)) or feed(self, data, offset)
+    )
+    kept = Kept()
+    since = 1743465600.0 + 599_000  # 2025-04-01 and most of a week
+    reading = Reading(lambda _name: {}, builtin(), load(), keep_log=False, times=True)
+    follower = Follower(reading, Wanted(since=since, lowest=2), kept)  # type: ignore[arg-type]
+    follower.handle(Opened(1, "a.log", str(path), len(text), since + 1000))
+    for start in range(0, len(text), 1 << 20):
+        part = text[start : start + (1 << 20)]
+        follower.handle(Data(1, 0, start, part, len(text), since + 1000))
+    assert [(record.message or "").split()[1] for record in kept.records] == [
+        str(n) for n in range(599_000, 600_000, 10)
+    ]
+    assert [record.line for record in kept.records] == list(range(59_901, 60_001))
+    assert sum(fed) < 400_000 < len(text)

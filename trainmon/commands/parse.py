@@ -212,20 +212,16 @@ class _Job:
 
     def _part(self, source: Source) -> tuple[tuple[int, int] | None, float]:
         """The part of a source that can hold what is asked for, and how far its times are off (see `zone_shift`)."""
-        from trainmon.commands.parse_time import LineClock, part_between, zone_shift
+        from trainmon.commands.parse_time import LineClock, span_of
 
         wanted = self._wanted
         if (wanted.since is None and wanted.until is None) or source.mtime is None or not source.size:
             return None, 0.0
         clock = LineClock(self._reading.formats, source.mtime)
         try:
-            end = os.pread(source.descriptor, 64 << 10, max(0, source.size - (64 << 10)))
-            lines = [line for line in end.splitlines() if line.strip()][-50:]
-            found = next(((line, when) for line in reversed(lines) if (when := clock.time_of(line)) is not None), None)
-            shift = zone_shift(found[0], found[1], source.mtime) if found is not None else 0.0
-            since = None if wanted.since is None else wanted.since - shift
-            until = None if wanted.until is None else wanted.until - shift
-            part = part_between(source.descriptor, source.size, clock.time_of, since, until)
+            part, shift = span_of(
+                source.descriptor, source.size, source.mtime, clock.time_of, wanted.since, wanted.until
+            )
         except OSError:  # reading it says why
             return None, 0.0
         return (None if part == (0, source.size) else part), shift

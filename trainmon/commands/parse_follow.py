@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from trainmon.clock import SystemClock
 from trainmon.commands.parse_output import Output
 from trainmon.commands.parse_source import Reading
-from trainmon.commands.parse_time import Neighbours
+from trainmon.commands.parse_time import LineClock, Neighbours, span_of
 from trainmon.commands.parse_wanted import Wanted
 from trainmon.commands.say import complain
 from trainmon.errors import UsageError
@@ -29,7 +30,12 @@ _SLICE = 256 << 10
 
 @dataclass
 class _File:
-    """One source that is followed."""
+    """One source that is followed.
+
+    Attributes:
+        start: Offset before which nothing is wanted of its first generation; lines_before: the lines counted there.
+        shift: Seconds that its times are off, see `zone_shift`.
+    """
 
     name: str
     parser: FileParser
@@ -37,7 +43,10 @@ class _File:
     generation: int = 0
     fed: float = 0.0
     whole: bool = True
-    pending: bool = field(default=False)
+    pending: bool = False
+    start: int = 0
+    lines_before: int = 0
+    shift: float = 0.0
 
 
 def follow(specs: Sequence[str], settings: Settings, reading: Reading, wanted: Wanted, output: Output) -> int:
@@ -111,13 +120,30 @@ class Follower:
             self._data(event)
         elif isinstance(event, Opened):
             parser = self._reading.parser(event.name, event.mtime)
-            self._files[event.source] = _File(event.name, parser, Neighbours(event.mtime))
+            file = self._files[event.source] = _File(event.name, parser, Neighbours(event.mtime))
+            if self._wanted.since is not None and event.path != "-" and event.size:
+                self._search(file, event)
         elif isinstance(event, Replaced):
             self._replaced(event)
         elif isinstance(event, SourceState) and event.bad and (event.spec, event.word) not in self._said:
             self._said.add((event.spec, event.word))
             self._output.flush()
             complain(f"{event.spec}: {event.word}; {event.sentence}")
+
+    def _search(self, file: _File, event: Opened) -> None:
+        """Where in a file that is there already the time begins that is asked for."""
+        try:
+            descriptor = os.open(event.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return
+        try:
+            clock = LineClock(self._reading.formats, event.mtime)
+            part, file.shift = span_of(descriptor, event.size, event.mtime, clock.time_of, self._wanted.since, None)
+            file.start = part[0]
+        except OSError:
+            pass
+        finally:
+            os.close(descriptor)
 
     def _data(self, event: Data) -> None:
         file = self._files.get(event.source)
@@ -126,9 +152,15 @@ class Follower:
         file.parser.mtime = file.neighbours.fallback = event.mtime
         file.fed, file.pending = time.monotonic(), True
         file.whole = event.data.endswith(b"\n")
-        for start in range(0, len(event.data), _SLICE):
-            part = event.data[start : start + _SLICE]
-            self._put(file, file.parser.feed(part, event.offset + start), file.parser.last_time)
+        data, offset = event.data, event.offset
+        if event.generation == 0 and offset < file.start:
+            skipped = data[: file.start - offset]
+            file.lines_before += skipped.count(b"\n")
+            data, offset = data[len(skipped) :], offset + len(skipped)
+            file.parser.lines = file.lines_before
+        for start in range(0, len(data), _SLICE):
+            part = data[start : start + _SLICE]
+            self._put(file, file.parser.feed(part, offset + start), file.parser.last_time)
 
     def _replaced(self, event: Replaced) -> None:
         file = self._files.get(event.source)
@@ -170,4 +202,4 @@ class Follower:
             self._write(file.neighbours.take(records, newest), file)
 
     def _write(self, timed: list[tuple[float, Record]], file: _File) -> None:
-        self._output.write([record for _, record in self._wanted.between(timed)])
+        self._output.write([record for _, record in self._wanted.between(timed, file.shift)])

@@ -153,6 +153,31 @@ class LineClock:
         return peel(shown(line), self._mtime).time
 
 
+def span_of(
+    fd: int,
+    size: int,
+    mtime: float,
+    time_of: Callable[[bytes], float | None],
+    since: float | None,
+    until: float | None,
+) -> tuple[tuple[int, int], float]:
+    """The part of a file that can hold lines of a span of time (see `part_between`), and its `zone_shift`.
+
+    Args:
+        size, mtime: Bytes that the file has, and when it was last written, Unix seconds.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    end = os.pread(fd, _CONTEXT, max(0, size - _CONTEXT))
+    lines = [line for line in end.splitlines() if line.strip()][-50:]
+    found = next(((line, when) for line in reversed(lines) if (when := time_of(line)) is not None), None)
+    shift = zone_shift(found[0], found[1], mtime) if found is not None else 0.0
+    low = None if since is None else since - shift
+    high = None if until is None else until - shift
+    return part_between(fd, size, time_of, low, high), shift
+
+
 def part_between(
     fd: int, size: int, time_of: Callable[[bytes], float | None], since: float | None, until: float | None
 ) -> tuple[int, int]:
