@@ -31,13 +31,13 @@ def test_the_list_names_all_of_them_ones_own_first(capsys: Capture) -> None:
     Path("trainmon.toml").write_text(OWN)
     assert main(["formats"]) == 0
     out = capsys.readouterr().out
-    assert out.split() and out.startswith("mine") and "yours" in out.splitlines()[0] and "my own" in out.splitlines()[0]
+    assert out.split() and out.startswith("mine") and "user" in out.splitlines()[0] and "my own" in out.splitlines()[0]
     for format_ in builtin():
         assert f"\n{format_.name} " in out
     assert main(["formats", "list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == len(builtin()) + 1
-    assert rows[0] == {"name": "mine", "title": "my own", "engine": "pattern", "origin": "yours", "sample": None}
+    assert rows[0] == {"name": "mine", "title": "my own", "engine": "pattern", "origin": "user", "sample": None}
     assert all(row["sample"] and row["origin"] == "built-in" and row["title"] for row in rows[1:])
 
 

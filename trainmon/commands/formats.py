@@ -62,7 +62,7 @@ def _origin(format_: Format) -> str:
 
     if not isinstance(format_, OwnFormat):
         return "built-in"
-    return "yours" if format_.origin == "config" else format_.origin
+    return "user" if format_.origin == "config" else "plug-in"
 
 
 def _engine(format_: Format) -> str:

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from time import perf_counter
 from typing import Any
 
 from trainmon.model import Record, RecordKind
 from trainmon.parsing.formats import Format
-from trainmon.parsing.guard import LONGEST_TEXT, Guarded, PatternError
+from trainmon.parsing.guard import LIMIT_S, LONGEST_TEXT, Guarded, PatternError
 from trainmon.parsing.names import EXTRA, FIELDS, MEMORY, NUMBER, SKIP, TEXT, WHOLE, Slot, resolve, snake
 from trainmon.parsing.pattern_engine import _READERS as READERS
 from trainmon.parsing.prefix import peel
@@ -25,6 +26,8 @@ KINDS: tuple[RecordKind, ...] = ("metrics", "eval", "summary", "gpu", "host", "e
 """What a format of one's own may say that its lines are."""
 KEYS = ("name", "title", "pattern", "keys", "names", "units", "kind", "needs", "pairs", "sample")
 """The keys of a `[[format]]`."""
+MOST_PATTERNS = 20
+"""Patterns of one format."""
 OWN = "own"
 """The engine of formats that `OwnReader` reads."""
 PAIRS = ("none", *(name for name in READERS if name != "none"))
@@ -117,7 +120,10 @@ def build(data: Mapping[str, Any], origin: str = "config") -> tuple[OwnFormat | 
         name = "?"
     label = f'format "{name}"'
     patterns: list[Guarded] = []
-    for text in _texts(data.get("pattern", ()), "pattern", wrong):
+    texts = _texts(data.get("pattern", ()), "pattern", wrong)
+    if len(texts) > MOST_PATTERNS:
+        wrong("pattern", f"should be {MOST_PATTERNS} patterns at most")
+    for text in texts[:MOST_PATTERNS]:
         try:
             patterns.append(Guarded(text, label))
         except PatternError as error:
@@ -274,6 +280,7 @@ class OwnReader:
             text: The line without escape codes, with all that stands in front of it.
         """
         text = text[:LONGEST_TEXT]
+        until = perf_counter() + LIMIT_S
         for format_ in self._formats:
             if not all(literal in text for literal in format_.needs):
                 continue
@@ -284,10 +291,10 @@ class OwnReader:
                     return _said(format_, pairs)
                 continue
             for pattern in format_.patterns:
-                match, within = pattern.search(text), text
+                match, within = pattern.search(text, until - perf_counter()), text
                 if match is None and pattern.source.startswith(("^", r"\A")) and pattern.literal in text:
                     within = text[peel(text).end :]
-                    match = pattern.search(within) if within != text else None
+                    match = pattern.search(within, until - perf_counter()) if within != text else None
                 if match is None:
                     continue
                 pairs = {_key(group): value for group, value in match.groupdict().items() if value is not None}

@@ -8,6 +8,7 @@ message that names it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 LIMIT_S = 0.02
@@ -15,6 +16,9 @@ LIMIT_S = 0.02
 STRIKES = 5
 """So many time-outs switch a pattern off; a thousand lines in time take one back."""
 _FORGIVEN_AFTER = 1000
+SLOW_S = 0.002
+"""A pattern that takes longer than this a line on average, in seconds, is switched off, too."""
+_WORTH_A_LOOK_S = 1.0
 LONGEST_PATTERN = 4000
 LONGEST_TEXT = 4096
 """Characters of a line that are looked at."""
@@ -39,6 +43,7 @@ class Guarded:
         literal: A text that stands on every line that matches, "" when none could be told.
         groups: Its named groups.
         off: Whether it was switched off.
+        spent_s: Seconds that it worked so far.
         tell: Told why, once.
 
     Raises:
@@ -66,6 +71,8 @@ class Guarded:
         self.name = name
         self.groups: tuple[str, ...] = tuple(compiled.groupindex)
         self.off = False
+        self.spent_s = 0.0
+        self._tried = 0
         self.tell: Callable[[str], None] = lambda _text: None
         self._search = compiled.search
         self._strikes = 0
@@ -75,30 +82,43 @@ class Guarded:
         if self.search("") is not None:
             raise PatternError("matches an empty line, and so every line")
 
-    def search(self, text: str) -> Any:
-        """The match in a line, or None; None also when the time is up."""
-        if self.off:
+    def search(self, text: str, limit_s: float = LIMIT_S) -> Any:
+        """The match in a line, or None; None also when the time is up.
+
+        Args:
+            limit_s: Seconds that are left for this line.
+        """
+        if self.off or limit_s <= 0.0:
             return None
+        begun = perf_counter()
         try:
-            found = self._search(text[:LONGEST_TEXT], timeout=LIMIT_S)
+            found = self._search(text[:LONGEST_TEXT], timeout=limit_s)
         except TimeoutError:
-            self._strike()
+            if limit_s > LIMIT_S / 2:  # else others have used the line's time up
+                self._strike()
             return None
+        self.spent_s += perf_counter() - begun
         self._clean += 1
+        self._tried += 1
         if self._clean >= _FORGIVEN_AFTER:
             self._clean = 0
             self._strikes = max(0, self._strikes - 1)
+        if self.spent_s > _WORTH_A_LOOK_S and self.spent_s > SLOW_S * self._tried:
+            self._end(f"it takes {1000 * self.spent_s / self._tried:.1f} ms a line")
         return found
 
     def _strike(self) -> None:
         self._strikes += 1
         self._clean = 0
         if self._strikes >= STRIKES:
-            self.off = True
-            self.tell(
-                f"{self.name} is switched off: it took more than {LIMIT_S * 1000:.0f} ms on {STRIKES} lines "
-                "(parts of it can match the same text in many ways; see docs/formats.md)"
-            )
+            self._end(f"it took more than {LIMIT_S * 1000:.0f} ms on {STRIKES} lines")
+
+    def _end(self, why: str) -> None:
+        self.off = True
+        self.tell(
+            f"{self.name} is switched off: {why} "
+            "(parts of it can match the same text in many ways; see docs/formats.md)"
+        )
 
 
 def runs_away(pattern: Guarded) -> bool:
