@@ -114,7 +114,7 @@ class Study:
             "total_steps": self.total_steps,
             "suggestions": [
                 {
-                    "name": each.name, "pattern": each.pattern, "names": dict(each.names), "units": dict(each.units),
+                    "name": each.name, "pattern": each.pattern, "kind": each.kind, "units": dict(each.units),
                     "lines": each.count, "example": each.example, "fields": dict(each.fields), "toml": each.toml(),
                 }
                 for each in self.suggestions

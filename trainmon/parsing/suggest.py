@@ -1,18 +1,20 @@
 """What a format of one's own could look like for lines that nobody knows: a proposal, to be looked at by a person.
 
-Lines of one shape (the same words around other numbers) that come back become one pattern; a number is named by the
-word in front of it.
+Lines of one shape (the same words around other numbers) that come back become one pattern. The numbers are named as the
+fallback names them (shape_words.py), else by the word in front of each.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from trainmon.model import RecordKind
 from trainmon.parsing.custom import build
 from trainmon.parsing.names import FIELDS, resolve, snake
 from trainmon.parsing.prefix import peel
+from trainmon.parsing.shape_words import cut, told
 
 MOST = 5
 """Proposals for one file."""
@@ -40,7 +42,7 @@ class Suggestion:
     Attributes:
         name: Proposed name.
         pattern: As for `[[format]]`.
-        names: Group -> field, where they differ.
+        kind: What its lines are.
         units: Field -> unit.
         count: Lines of this shape.
         example: The first of them.
@@ -51,15 +53,15 @@ class Suggestion:
     pattern: str
     count: int
     example: str
-    names: Mapping[str, str] = field(default_factory=dict)
+    kind: RecordKind = "metrics"
     units: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, object] = field(default_factory=dict)
 
     def toml(self) -> str:
         """The `[[format]]` to paste."""
         lines = ["[[format]]", f'name = "{self.name}"', f"pattern = '''{self.pattern}'''"]
-        if self.names:
-            lines.append("names = { " + ", ".join(f'"{key}" = "{name}"' for key, name in self.names.items()) + " }")
+        if self.kind != "metrics":
+            lines.append(f'kind = "{self.kind}"')
         if self.units:
             lines.append("units = { " + ", ".join(f'"{key}" = "{unit}"' for key, unit in self.units.items()) + " }")
         return "\n".join(lines)
@@ -99,10 +101,10 @@ def suggest(lines: Iterable[str], name: str = "mytrainer") -> list[Suggestion]:
 def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | None:
     """A pattern for lines of one shape; None when nothing in them has a name."""
     example = lines[0]
+    told_names, kind = _told(lines)
     rows = [[match[0] for match in _NUMBER.finditer(line)] for line in lines]
     changing = [len({row[i] for row in rows if i < len(row)}) > 1 for i in range(len(rows[0]))]
     parts: list[str] = []
-    names: dict[str, str] = {}
     units: dict[str, str] = {}
     taken: set[str] = set()
     at = 0
@@ -112,7 +114,10 @@ def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | Non
         parts.append(_literal(between))
         key = _KEY.search(example[: match.start()])
         group, at = "", match.end()
-        if key is not None:
+        if place < len(told_names) and told_names[place]:
+            slot = resolve(told_names[place])
+            group = slot.name if slot.name in FIELDS else re.sub(r"\W", "_", snake(told_names[place]))
+        elif key is not None:
             word = key[1].rsplit(" ", 1)[-1]
             slot = resolve(word)
             group = slot.name if slot.name in FIELDS else re.sub(r"\W", "_", snake(word))
@@ -134,18 +139,33 @@ def _suggestion(name: str, lines: Sequence[str], count: int) -> Suggestion | Non
     parts.append(_literal(example[at:]))
     pattern = "".join(parts)
     data: dict[str, object] = {"name": name, "pattern": pattern}
+    if kind != "metrics":
+        data["kind"] = kind
     if units:
         data["units"] = units
     made, wrong = build(data)
     if made is None and units and any(key == "units" for key, _ in wrong):
         units = {}
-        made, wrong = build({"name": name, "pattern": pattern})
+        made, wrong = build({key: value for key, value in data.items() if key != "units"})
     if made is None or useful < _TELLING or "'''" in pattern:
         return None
     match = made.patterns[0].search(example)
     if match is None:
         return None
-    return Suggestion(name, pattern, count, example, names, units, match.groupdict())
+    return Suggestion(name, pattern, count, example, kind, units, match.groupdict())
+
+
+def _told(lines: Sequence[str]) -> tuple[tuple[str, ...], RecordKind]:
+    """What the fallback would call the numbers of these lines, and the kind of its record; () where it cannot say."""
+    shape, values = cut(lines[0])
+    if len(values) != len(_NUMBER.findall(lines[0])):
+        return (), "metrics"
+    slots = replace(told(shape))
+    if not slots.measures:
+        readings = [found for line in lines if len(found := cut(line)[1]) == len(values)]
+        if len(readings) < _FEWEST or not slots.behaves(readings):
+            return (), "metrics"
+    return slots.names, slots.kind
 
 
 def _unit(group: str, unit: str) -> str:
