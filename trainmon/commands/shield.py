@@ -108,6 +108,7 @@ def shielded(work: Callable[[], int]) -> int:
         return _wait(child, ears, heard)
     finally:
         os.close(ears)
+        signal.signal(_TOLD, signal.SIG_IGN)  # its word may have been read before its signal came
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
