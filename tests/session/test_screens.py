@@ -12,7 +12,7 @@ from trainmon.clock import ManualClock
 from trainmon.model import CaughtUp, Data, Opened, Record, SourceEvent, SourceState
 from trainmon.parsing.detect import model_named
 from trainmon.session.charts import SPARK, recent
-from trainmon.session.nodes import PAST, Past
+from trainmon.session.rings import PAST, Past
 from trainmon.session.session import Session
 from trainmon.session.wording import duration_in, epoch_of_checkpoint, step_of_checkpoint
 from trainmon.settings import Settings

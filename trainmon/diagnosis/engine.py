@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from trainmon.columns import Columns
 from trainmon.diagnosis.cpu import Cpu
 from trainmon.diagnosis.detector import Detector, moment, place_without_step, step_of_record
 from trainmon.diagnosis.fatal import Fatal, Lookup
@@ -42,6 +43,8 @@ MACHINES: tuple[Callable[[Pulse, Thresholds], Watch], ...] = (
 """Those of GPUs and hosts: they see records with a `sample` only. Spin (for Stall) and Memory are added."""
 AWAY_S = 5.0
 """A look that comes later than this after the one before: we were stopped (Ctrl-Z, a suspended machine)."""
+SINGLY = 64
+"""The last rows of columns are looked at one by one, and leave what the rules remember of the recent past."""
 GRACE_S = 2.0
 """For so long after that no silence is judged, so that what has piled up can be read first."""
 
@@ -68,6 +71,8 @@ class Detectors:
         self.fatal = Fatal(pulse, limits, lookup)
         self._others = [make(pulse, limits) for make in DETECTORS]
         self._memory = next(d for d in self._others if isinstance(d, Memory))
+        self._nonfinite = next(d for d in self._others if isinstance(d, NonFinite))
+        self._straggler = next(d for d in self._others if isinstance(d, Straggler))
         self._all: tuple[Detector, ...] = (*self._others, self.fatal, self.stall)
         self._wants = {
             kind: tuple(d.observe for d in self._all if kind in d.kinds) for kind in ("metrics", "gpu", "host", "error")
@@ -185,6 +190,56 @@ class Detectors:
             if record.priority == 1 and "OOM" in code:
                 out.extend(self._memory.came_true(node, moment(record, at), pulse.step, code))
         return out
+
+    def fits(self, columns: Columns, node: str) -> bool:
+        """Whether `observe_columns` can take these."""
+        pulse = self.pulse
+        mine, front = pulse.nodes.get(node), pulse.step
+        if mine is None or mine.step is None or front is None or not columns.steps[0] > max(front, mine.step):
+            return False
+        if pulse.live or pulse.fatal is not None or self._had_fatal or pulse.finished or pulse.pause is not None:
+            return False
+        if pulse.trouble is not None or ("data_time_s" in columns.values and node in pulse.fleet.hosts):
+            return False
+        total = number(columns.first.values.get("total_steps", 1))
+        return (
+            total is not None
+            and 0.0 < total < 2**53
+            and self._memory.fits(columns, node)
+            and self._straggler.fits(columns)
+        )
+
+    def observe_columns(self, columns: Columns, node: str, arrival: float) -> list[tuple[int, Incident]]:
+        """`observe` of each row of history, in one go; gives incidents with the row that they belong to.
+
+        Args:
+            columns: As `fits` wants them: finite, with rising steps and times that do not fall.
+        """
+        pulse, first, steps, times, rows = self.pulse, columns.first, columns.steps, columns.times, len(columns)
+        mine = pulse.node(node)
+        pulse.lines_seen = True
+        pulse.total = int(first.values.get("total_steps", pulse.total or 0)) or None
+        found: list[tuple[int, int, Incident]] = []
+        row, skip = 0, rows - SINGLY
+        if skip > 0 and (times is None or pulse.steady(mine, times[:skip], self.stall.limits.least())):
+            pulse.skip_steps(mine, steps[:skip], None if times is None else times[:skip])
+            row = skip
+        for i in range(row, rows):
+            at = None if times is None else times[i]
+            pulse.take_step(mine, steps[i], at, False, at)
+            if pulse.gap is not None and pulse.gap[1] - pulse.gap[0] > pulse.stall_limit_s:
+                found += [(i, 2, one) for one in self.stall.observe(columns.record(i), node, at)]
+        pulse.trouble = pulse.ended_by = None
+        pulse.leaving = False
+        if "gpu_utilization" in columns.values:
+            mine.util, mine.util_at = columns.values["gpu_utilization"][-1], float("-inf")
+        if times is not None:
+            mine.told_at = times[-1]
+        otherwise = mine.told_at if mine.told_at is not None else arrival
+        self._straggler.take_columns(columns, node, otherwise)
+        found += [(i, 0, incident) for i, incident in self._nonfinite.take_columns(columns, otherwise)]
+        found += [(i, 1, incident) for i, incident in self._memory.take_columns(columns, node, otherwise)]
+        return [(i, incident) for i, _, incident in sorted(found, key=lambda one: one[:2])]
 
     def _sampled(self, record: Record, node: str, arrival: float, live: bool) -> list[Incident]:
         """What instruments read. It says nothing of whether the run is alive."""

@@ -18,10 +18,12 @@ memory only one of the two speaks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from trainmon import units
+from trainmon.columns import Columns
 from trainmon.diagnosis.detector import moment, step_of_record
 from trainmon.diagnosis.machine import Gpu
 from trainmon.diagnosis.memory_board import BoardMemory
@@ -35,6 +37,8 @@ from trainmon.series.robust import median
 
 CLOSE = 0.90
 SETTLED_SAMPLES = 180
+AHEAD = 288
+"""Readings of columns that are judged together at most."""
 ADVICE_ONE = (
     "only this GPU grows: look for tensors kept alive (a logged loss without .item(), a growing list)",
     "restart from the newest checkpoint before it is full",
@@ -72,9 +76,7 @@ class Memory:
             return self._board(self._pulse.fleet.gpu)
         if used is None or not 0.0 <= used < 1e9:
             return ()
-        gpu = record.gpu if record.gpu is not None else record.local_rank
-        if gpu is None and record.rank is not None and record.kind == "metrics":
-            gpu = -1 - record.rank  # a rank whose GPU is not known
+        gpu = _index(record)
         key = (node, gpu)
         card = self._cards.get(key)
         if card is None:
@@ -87,7 +89,66 @@ class Memory:
             card.total = total
         elif not card.total and self._totals:
             card.total = self._totals.get(node) or self._common_total()
-        return self._reading(key, card, used, record, at)
+        now = record.time if record.time is not None else moment(record, at)
+        return self._reading(key, card, used, now, step_of_record(record), lambda: record)
+
+    def fits(self, columns: Columns, node: str) -> bool:
+        """Whether `take_columns` can take these."""
+        sizes, used = columns.values.get("gpu_memory_total_mb"), columns.values.get("gpu_memory_mb")
+        if sizes is not None and not (0.0 < sizes[0] < 1e9 and sizes.count(sizes[0]) == len(sizes)):
+            return False
+        if used is None:
+            return True
+        card = self._cards.get((node, _index(columns.first)))
+        if card is None or card.kind != "metrics" or not card.stepped or not card.steps:
+            return False
+        return columns.steps[0] > card.steps[-1] and min(used) >= 0.0 and max(used) < 1e9
+
+    def take_columns(self, columns: Columns, node: str, otherwise: float) -> list[tuple[int, Incident]]:
+        """`observe` of each row; gives incidents by row.
+
+        Args:
+            otherwise: The moment of rows without a time.
+        """
+        readings, sizes = columns.values.get("gpu_memory_mb"), columns.values.get("gpu_memory_total_mb")
+        if sizes is not None:
+            self._totals[node] = sizes[0]
+        if readings is None:
+            return []
+        times = columns.times if columns.times is not None else [otherwise] * len(columns)
+        key = (node, _index(columns.first))
+        card = self._cards[key]
+        if sizes is not None:
+            card.total = sizes[0]
+        elif not card.total and self._totals:
+            card.total = self._totals.get(node) or self._common_total()
+        out: list[tuple[int, Incident]] = []
+        row, rows, steps = 0, len(columns), columns.steps
+        while row < rows:
+            if key not in self._open and (end := self._calm_until(card, readings, row)) > row:
+                card.leap(steps[row:end], times[row:end], readings[row:end])
+                row = end
+                continue
+            place = partial(columns.record, row)
+            found = self._reading(key, card, readings[row], times[row], steps[row], place)
+            out += [(row, incident) for incident in found]
+            row += 1
+        return out
+
+    def _calm_until(self, card: Card, readings: list[float], row: int) -> int:
+        """Up to which row no rule can speak, so that nobody has to look; the given one: not even there."""
+        if card.samples <= WARM_UP:
+            return row
+        rows, limits = readings[row : row + AHEAD], self._thresholds
+        if max(rows) > card.high:
+            rows = rows[: next(i for i, used in enumerate(rows) if used > card.high)]
+        if not rows:
+            return row
+        capacity, assumed = capacity_of(card)
+        shares = [CLOSE if limits.memory_full_within_s is not None else 9.0, limits.memory_fraction or 9.0]
+        if not assumed and max(rows) >= min(shares) * capacity:
+            return row
+        return row + (len(rows) if limits.memory_full_within_s is None else card.flat(rows, capacity))
 
     # ------------------------------------------------------------ what the boards themselves tell
 
@@ -118,10 +179,14 @@ class Memory:
         return any(n == node and c.kind == "metrics" for (n, _), c in self._cards.items())
 
     def _reading(
-        self, key: tuple[str, int | None], card: Card, used: float, record: Record, at: float | None
+        self,
+        key: tuple[str, int | None],
+        card: Card,
+        used: float,
+        now: float,
+        step: int | None,
+        record: Callable[[], Record],
     ) -> Iterable[Incident]:
-        now = record.time if record.time is not None else moment(record, at)
-        step = step_of_record(record)
         x = float(step) if step is not None else float(card.samples)
         if card.steps and x <= card.steps[-1]:
             if x < card.steps[-1] - 4:  # resumed: what was learned of the past does not go on
@@ -138,7 +203,7 @@ class Memory:
             return ()
         rule, severity, trend = found
         card.rule = rule
-        incident = self._incident(key, card, rule, severity, trend, record, now, step)
+        incident = self._incident(key, card, rule, severity, trend, record(), now, step)
         self._open[key] = incident
         return (incident,)
 
@@ -307,6 +372,12 @@ class Memory:
 
     def tick(self, now: float) -> Iterable[Incident]:
         return self._boards.silent(now, SILENT_S) if self._boards.open else ()
+
+
+def _index(record: Record) -> int | None:
+    """Which GPU of its node a record tells of; -1 - rank where only the rank is known."""
+    gpu = record.gpu if record.gpu is not None else record.local_rank
+    return -1 - record.rank if gpu is None and record.rank is not None and record.kind == "metrics" else gpu
 
 
 def _title(severity: Severity, level: float, capacity: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
 
 from trainmon.series.robust import mann_kendall, median, theil_sen
@@ -74,6 +75,55 @@ class Card:
         if len(self.y) > BLOCKS * 2:
             del self.x[:BLOCKS], self.t[:BLOCKS], self.y[:BLOCKS]
         return True
+
+    def flat(self, readings: Sequence[float], capacity: float) -> int:
+        """How many of these readings end no block at which `rising` can give a rise, by its first test."""
+        first = BLOCK - self.samples % BLOCK
+        if len(readings) < first:
+            return len(readings)
+        before = self.y[-WINDOWS[2] :].tolist()
+        tops = [max(self.block, max(readings[:first]))]
+        tops += [max(readings[at : at + BLOCK]) for at in range(first, len(readings) - BLOCK + 1, BLOCK)]
+        bar = min(min(tops), min(before, default=tops[0])) + GROWN * capacity
+        if max(before[-2:], default=0.0) >= bar:
+            return first - 1
+        for i, top in enumerate(tops):
+            if top >= bar:
+                return first - 1 + i * BLOCK
+        return len(readings)
+
+    def leap(self, xs: Sequence[float], times: Sequence[float], readings: Sequence[float]) -> None:
+        """`take` of many readings, none of which is above `high`."""
+        count = len(readings)
+        first = BLOCK - self.samples % BLOCK
+        self.samples += count
+        self.last = readings[-1]
+        for column, more in ((self.steps, xs), (self.times, times), (self.ring, readings)):
+            _extend(column, more, SHORT * 2, SHORT)
+        if count < first:
+            self.block = max(self.block, max(readings))
+            return
+        tops = [max(self.block, max(readings[:first]))]
+        tops += [max(readings[at : at + BLOCK]) for at in range(first, count - BLOCK + 1, BLOCK)]
+        end = first + (len(tops) - 1) * BLOCK
+        self.block = max(readings[end:], default=0.0)
+        for column, more in (
+            (self.x, xs[first - 1 : end : BLOCK]),
+            (self.t, times[first - 1 : end : BLOCK]),
+            (self.y, tops),
+        ):
+            _extend(column, more, BLOCKS * 2, BLOCKS)
+
+
+def _extend(column: array[float], more: Sequence[float], most: int, cut: int) -> None:
+    """Append one by one, and cut off that many in front whenever there are more than `most`."""
+    whole = len(column) + len(more)
+    keep = whole if whole <= most else most + 1 - cut + (whole - most - 1) % cut
+    if keep <= len(more):
+        column[:] = array("d", more[len(more) - keep :])
+    else:
+        del column[: whole - keep]
+        column.extend(more)
 
 
 class Trend:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trainmon import units
+from trainmon.columns import Columns
 from trainmon.diagnosis.detector import moment, step_of_record
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
@@ -67,6 +68,31 @@ class NonFinite:
         if loss is None:
             return ()
         return self._fine(record, at, loss)
+
+    def take_columns(self, columns: Columns, otherwise: float) -> list[tuple[int, Incident]]:
+        """`observe` of each row, all of whose values are finite; gives incidents by row.
+
+        Args:
+            otherwise: The moment of rows without a time.
+        """
+        if self._need is None:
+            return []
+        if "grad_norm" in columns.values:
+            self._gradients = self._masked = 0
+        losses = columns.values.get("loss")
+        if losses is None:
+            return []
+        out: list[tuple[int, Incident]] = []
+        row = 0
+        while self._open is not None and row < len(columns):
+            record = columns.record(row)
+            out += [(row, found) for found in self._fine(record, otherwise, losses[row])]
+            row += 1
+        if row < len(columns):
+            self._last = (columns.steps[-1], losses[-1])
+            self._count = 0
+            self._nodes.clear()
+        return out
 
     def _bad(self, record: Record, node: str, at: float | None, what: str, need: int) -> Iterable[Incident]:
         self._count += 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from trainmon.series.robust import median
 
 GAPS = 24
@@ -75,6 +78,26 @@ class Pace:
         self.count += 1
         if self.count < 8 or self.count % 8 == 0:
             self._typical = None
+
+    def skip(self, times: Sequence[float]) -> None:
+        """`mark` each of these moments, cheaply: none falls, none is before `last`, no gap is beyond the limit."""
+        before = times[0] if self.last is None else self.last
+        gaps = [two - one for one, two in pairwise((before, *times)) if two > one]
+        self.last = times[-1]
+        if len(gaps) < 16:
+            for gap in gaps:
+                self.learn(gap)
+            return
+        self.longest = max(self.longest, max(gaps))
+        self.count += len(gaps)
+        self._typical = None
+        room = self._size - len(self._gaps)
+        self._gaps += gaps[:room]
+        late = gaps[room:]
+        self._next = (self._next + max(0, len(late) - self._size)) % self._size
+        for gap in late[-self._size :]:
+            self._gaps[self._next] = gap
+            self._next = (self._next + 1) % self._size
 
     @property
     def typical(self) -> float | None:

@@ -8,7 +8,8 @@ are the log's own times, of which only differences are learned.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import sub
 
 from trainmon.diagnosis.fleet import Fleet
 from trainmon.diagnosis.pace import JUMP_S, Pace, clock_jump
@@ -173,6 +174,40 @@ class Pulse:
             self._back_to(step, at)
             return True
         return False
+
+    def skip_steps(self, node: NodePulse, steps: Sequence[int], times: Sequence[float] | None) -> None:
+        """`take_step` of each, cheaply, when more will follow that are taken singly.
+
+        Args:
+            steps: Of history; they rise, and are all new to the run.
+            times: The log's own, not falling, no gap beyond the limit; None when it has none.
+        """
+        node.steps += len(steps)
+        node.step = self.step = steps[-1]
+        if times is None:
+            return
+        node.pace.skip(times)
+        self.pace.skip(times)
+        known = self.per_step
+        whole = len(known) + len(steps)
+        keep = whole if whole < 129 else 65 + (whole - 129) % 64  # as if cut again and again, see `_advance`
+        if keep <= len(steps):
+            known.clear()
+        else:
+            del known[: whole - keep]
+        known += zip(times[-keep:], steps[-keep:], strict=True)
+
+    def steady(self, node: NodePulse, times: Sequence[float], limit: float) -> bool:
+        """Whether no step of these came later than any rule would wait for.
+
+        Args:
+            limit: Seconds that the least patient rule waits.
+        """
+        limit = min(self.stall_limit_s, limit, JUMP_S)
+        lasts = (self.pace.last, node.pace.last, self.per_step[-1][0] if self.per_step else None)
+        if not all(last is not None and 0.0 <= times[0] - last <= limit for last in lasts):
+            return False
+        return max(map(sub, times[1:], times), default=0.0) <= limit
 
     def _go_live(self, node: NodePulse) -> None:
         """From here on moments are arrivals: no gap is taken across the change."""

@@ -83,6 +83,12 @@ class StallLimits:
             base = max(base, 1.5 * longest)
         return base
 
+    def least(self) -> float:
+        """The least that `seconds` can be while steps come and nothing else happens."""
+        if self._given is None:
+            return float("inf")
+        return self._given if self._given >= 0.0 else FLOOR_S
+
 
 class Stall:
     """The detector. Whether it applies (the run is over, was old at opening) the state machine tells it."""

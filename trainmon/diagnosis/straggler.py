@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trainmon import units
+from trainmon.columns import Columns
 from trainmon.diagnosis.detector import moment
 from trainmon.diagnosis.pulse import Pulse
 from trainmon.diagnosis.thresholds import Thresholds
@@ -122,6 +123,20 @@ class Straggler:
                 return self._judge(oldest, record, at)
             del self._steps[oldest]
         return ()
+
+    def fits(self, columns: Columns) -> bool:
+        """Whether `take_columns` can take these: nodes that are compared with others are looked at record by record."""
+        if self._bar is None or "step_time_s" not in columns.values:
+            return True
+        alone = len(self._reporting) < NODES and all(len(told) < NODES for told in self._steps.values())
+        return alone and columns.steps[0] > self._done
+
+    def take_columns(self, columns: Columns, node: str, otherwise: float) -> None:
+        """`observe` of each row: of a node alone the last steps are all that is kept."""
+        if self._bar is None or "step_time_s" not in columns.values:
+            return
+        for row in range(max(0, len(columns) - OPEN_STEPS - 2), len(columns)):
+            self.observe(columns.record(row), node, otherwise)
 
     def _restart(self, step: int) -> None:
         """The run was resumed: begin again, with what is permanent of each node."""

@@ -32,7 +32,7 @@ _CONTAINERS = frozenset(
         "payload",
     ]
 )
-_EVALUATION = ("eval", "val", "test")
+EVALUATION = ("eval", "val", "test")
 _MAX_PLANS = 512
 _MAX_KEYS = 1 << 16
 """Characters in the keys of a line whose plan is kept: a line may have a megabyte of them."""
@@ -95,6 +95,11 @@ class JsonEngine:
                 as_evaluation(record)
         return kind is not None and bool(record.values)
 
+    def plan_of(self, found: dict[str, Any]) -> tuple[Plan, str] | None:
+        """Plan and format name of a flat object's keys; None for one that holds others."""
+        plan, name, nested = self._plans.get(tuple(found)) or self._learn(tuple(found), found)
+        return None if nested else (plan, name)
+
     def _learn(self, keys: tuple[str, ...], found: dict[str, Any], name: str | None = None) -> tuple[Plan, str, bool]:
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
@@ -139,7 +144,7 @@ def _evaluation(record: Record, plan: Plan, found: dict[str, Any]) -> None:
     """A record that says of itself that it is an evaluation is one, and its loss is `eval_loss`."""
     for key in plan.roles:
         value = found.get(key)
-        if isinstance(value, str) and value.lower().startswith(_EVALUATION):
+        if isinstance(value, str) and value.lower().startswith(EVALUATION):
             record.kind = "eval"
             as_evaluation(record)
             return

@@ -26,6 +26,17 @@ def iso(text: str) -> float | None:
     return (when - _START).total_seconds() if when.tzinfo is None else when.timestamp()
 
 
+def column(texts: list[str]) -> list[float | None]:
+    """`iso` of each."""
+    try:
+        found = list(map(datetime.fromisoformat, texts))
+        if min(map(len, texts)) >= 16 and all(text[4] == "-" for text in texts):
+            return [(when - _START).total_seconds() for when in found]
+    except (ValueError, TypeError):  # another spelling, or one with a zone
+        pass
+    return list(map(iso, texts))
+
+
 def _loose(text: str) -> float | None:
     match = _ISO.match(text)
     if match is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from trainmon.curves import Points
@@ -47,13 +48,15 @@ class TimeSeries:
         room: Its `cells` bound every row; at least half of them are in use once the series is long.
     """
 
-    __slots__ = ("_base", "_cells", "_cursor", "_room", "_rows", "width_s")
+    __slots__ = ("_base", "_cells", "_cursor", "_room", "_rows", "_sums", "width_s")
 
     def __init__(self, rows: int, room: Room) -> None:
         self._room = room
         self._rows: list[array[float] | None] = [None] * rows
         self._cursor = array("q", [-1, 0] * rows)
         """By row: the cell that was written last, as its number on the grid, and how many values are in it."""
+        self._sums = array("d", [0.0] * rows)
+        """By row: their sum; a running mean of floats of four bytes would come to a standstill."""
         self._base = 0
         self._cells = 0
         self.width_s = _FIRST_WIDTH_S
@@ -91,6 +94,7 @@ class TimeSeries:
         if mean != mean:
             cells[at] = cells[at + 1] = cells[at + 2] = value
             self._cursor[2 * row], self._cursor[2 * row + 1] = cell, 1
+            self._sums[row] = value
             return True
         if value < low:
             cells[at] = value
@@ -98,8 +102,55 @@ class TimeSeries:
             cells[at + 2] = value
         if self._cursor[2 * row] == cell:  # elsewhere the same past is read a second time
             self._cursor[2 * row + 1] += 1
-            cells[at + 1] = mean + (value - mean) / self._cursor[2 * row + 1]
+            self._sums[row] += value
+            cells[at + 1] = self._sums[row] / self._cursor[2 * row + 1]
         return True
+
+    def add_columns(self, times: Sequence[float], columns: Mapping[int, Sequence[float]]) -> None:
+        """Take in many values of some quantities: the same as `add` moment by moment, and much cheaper.
+
+        Args:
+            times: Unix seconds that do not fall.
+            columns: For each row its finite values, one a time.
+        """
+        begin, end = 0, len(times)
+        while begin < end:
+            time = times[begin]
+            if not 0.0 <= time < 1e12:
+                begin += 1
+                continue
+            cell = int(time // self.width_s)
+            if not self._cells:
+                self._base, self._cells = cell, 1
+            elif not self._reach(cell):
+                begin += 1
+                continue
+            cell = int(time // self.width_s)
+            stop = bisect_left(times, (cell + 1) * self.width_s, begin + 1)
+            for row, values in columns.items():
+                self._merge(row, cell, values[begin:stop])
+            begin = stop
+
+    def _merge(self, row: int, cell: int, part: Sequence[float]) -> None:
+        """Values that fall into one cell."""
+        if not (min(part) > -_MAX_FLOAT and max(part) < _MAX_FLOAT):
+            part = [value for value in part if -_MAX_FLOAT < value < _MAX_FLOAT]
+            if not part:
+                return
+        cells = self._rows[row]
+        if cells is None:
+            cells = self._rows[row] = array("f", (_INF, _NAN, -_INF)) * self._cells
+        elif len(cells) < 3 * self._cells:
+            cells.extend((_INF, _NAN, -_INF) * (self._cells - len(cells) // 3))
+        at = 3 * (cell - self._base)
+        if cells[at + 1] != cells[at + 1]:
+            self._cursor[2 * row], self._cursor[2 * row + 1], self._sums[row] = cell, 0, 0.0
+        cells[at] = min(cells[at], min(part))
+        cells[at + 2] = max(cells[at + 2], max(part))
+        if self._cursor[2 * row] == cell:
+            self._cursor[2 * row + 1] += len(part)
+            self._sums[row] = sum(part, self._sums[row])
+            cells[at + 1] = self._sums[row] / self._cursor[2 * row + 1]
 
     def _reach(self, cell: int) -> bool:
         """Make the grid long enough for a cell of the present width; False when that makes no sense."""
@@ -133,6 +184,8 @@ class TimeSeries:
             half[2::3] = array("f", map(max, cells[2::6], cells[5::6]))
             self._rows[row] = half
             self._cursor[2 * row] >>= 1
+            at = 3 * (self._cursor[2 * row] - base) + 1
+            self._sums[row] = half[at] * self._cursor[2 * row + 1] if 0 <= at < len(half) else 0.0
         self._cells = ((self._base + self._cells - 1) >> 1) - base + 1
         self._base = base
         self.width_s *= 2.0

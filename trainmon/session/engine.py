@@ -27,20 +27,17 @@ from trainmon.session.files import (
     missing_view,
     node_name,
 )
+from trainmon.session.history import read_columns
 from trainmon.session.nodeview import bind_machines
 from trainmon.session.parsers import Parsers
-from trainmon.session.preview import Breath, Preview
+from trainmon.session.preview import Breath, Preview, ends_of
 from trainmon.session.run import RunState
 from trainmon.session.view import history_share
-from trainmon.session.weave import Weaver
+from trainmon.session.weave import Leap, Weaver
 from trainmon.settings import Settings
 from trainmon.snapshot import SECTIONS, SourceView
 
 SLICE = 32 << 10  # bytes that are parsed at once
-_ENDS_WORTH = 128 << 10
-_HEAD = 16 << 10
-_ENDS_FILES = 16
-"""From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
 _MAX_MISSING, _MAX_GAPS = 4096, 512
 FLUSH_AFTER_S = 0.5
 """A progress bar or traceback that nothing follows is taken as complete after this silence."""
@@ -73,7 +70,7 @@ class Engine:
         self._names: dict[str, str] = {}
         self._pending: set[int] = set()
         self._ages_at = 0.0
-        self._past = Weaver(self._parse_past, self._give_past, self._mark, self._finish_past)
+        self._past = Weaver(self._parse_past, self._give_past, self._mark, self._finish_past, self._leap_past)
         self.preview = Preview(self.breathe)
         self._parser = Parsers(settings, catalogue, clock, self._runs)
 
@@ -192,8 +189,8 @@ class Engine:
             self._spoke(file, now if file.live or file.fresh else min(event.mtime, now))
         if file.id in self._past:
             self._past.add(event, min(event.mtime, now))
-            if event.offset + len(event.data) >= event.size:
-                self._look_at_ends(file, event)
+            if (glimpse := ends_of(self._past, file, event, len(self.files))) is not None:
+                self._glimpse(glimpse)
             return
         data = event.data
         self._heard(file, now, live=True, runs=self._runs())
@@ -207,14 +204,6 @@ class Engine:
         self._pending.add(file.id)
         self._dirty("counts")
 
-    def _look_at_ends(self, file: SourceFile, event: Data) -> None:
-        """A file of middle size waits here as a whole: show its end before it is parsed."""
-        if file.glimpsed or event.size < _ENDS_WORTH or len(self.files) > _ENDS_FILES:
-            return
-        ends = self._past.ends(file.id, _HEAD, _ENDS_WORTH // 2)
-        if ends is not None and ends[2] > len(ends[0]):
-            self._glimpse(Glimpse(file.id, event.generation, *ends, event.size))
-
     def _parse_past(self, file: SourceFile, data: bytes, offset: int, size: int) -> list[Record]:
         self.breathe()
         self._heard(file, file.heard, live=False, runs=self._past_runs(file))
@@ -227,6 +216,24 @@ class Engine:
     def _give_past(self, file: SourceFile, records: list[Record], arrival: float) -> None:
         self._feed(file, records, arrival, live=False, runs=self._past_runs(file))
         self._pending.add(file.id)
+
+    def _leap_past(self, file: SourceFile, piece: Data, at: int, arrival: float) -> Leap | None:
+        """Take in by columns what comes next of a file; None: it has to be read record by record."""
+        if not file.spoke or len(self._past_runs(file)) != 1:
+            return None
+        self.breathe()
+        parser, offset = file.parser, piece.offset + at
+        end = piece.data.find(b"\n", at) + 1 or len(piece.data)
+        if (not parser.between_lines(offset) or piece.data[end - 1 : end] != b"\n") and end < at + SLICE:  # half a line
+            self._give_past(file, self._parse_past(file, piece.data[at:end], offset, piece.size), arrival)
+            return Leap(end - at)
+        columns = read_columns(self.forward, file, piece, at, arrival)
+        if columns is None:
+            return None
+        self._heard(file, file.heard, live=False, runs=(self.forward,))
+        self._pending.add(file.id)
+        self._dirty("counts", "sources", "run")
+        return Leap(columns.end - offset, columns.steps[-1], columns.times[-1] if columns.times is not None else None)
 
     def _finish_past(self, file: SourceFile) -> list[Record]:
         """What the parser holds back at the end of the past: a traceback is whole, a half line is not."""
@@ -273,9 +280,7 @@ class Engine:
             self._dirty(*SECTIONS)
 
     def _hand_over(self) -> None:
-        if self.preview.run is None:
-            return
-        if not all(file.live or file.settled or not file.glimpsed for file in self.files.values()):
+        if self.preview.run is None or not all(f.live or f.settled or not f.glimpsed for f in self.files.values()):
             return
         glimpse = self.preview.end()
         if glimpse is None:
@@ -300,14 +305,12 @@ class Engine:
         file.read = file.size = 0
         if file.ahead is not None and file.ahead_generation < event.generation:
             file.ahead = None
-        if event.lost:
-            file.gaps += 1
+        file.gaps += event.lost
         if event.lost and not file.chatter:
             gap = gap_record(event, file.name, file.node, now)
             for run in self._runs():
                 run.gap(gap, file.node, now)
-            step = self.front.step
-            if step is not None:
+            if (step := self.front.step) is not None:
                 self.gap_steps = {*sorted(self.gap_steps)[1 - _MAX_GAPS :], step}
         self._dirty("sources", "counts", "events")
 

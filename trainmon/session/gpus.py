@@ -8,15 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from trainmon.columns import Columns
 from trainmon.model import Record
 from trainmon.series.timeseries import Room, TimeSeries
 from trainmon.session.cards import PLACE, ROOMS, ROW, ROWS, Card
-from trainmon.session.nodes import PAST, Past
+from trainmon.session.rings import PAST, Past, gaps_after
 from trainmon.session.wording import coarse, finite, natural
 from trainmon.snapshot import GpuPanel, GpuRow, Health, Points
 
 MAX_GPUS = 16_384
 MAX_ROWS = 256
+_FORGOTTEN = 400
+"""What came so many readings ago does not show in a smoothed interval."""
 MAX_COMPARED = 256
 """GPUs that one of them is held against."""
 _KEYS = frozenset({"gpu_memory_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w", "gpu_memory_total_mb"})
@@ -115,6 +118,48 @@ class GpuBook:
         gpu.heard = max(gpu.heard, heard)
         self.revision += 1
         return True
+
+    def fits(self, columns: Columns, node: str) -> bool:
+        """Whether `take_columns` can take these."""
+        if _KEYS.isdisjoint(columns.values):
+            return True
+        gpu = self._gpus.get((node, self._index(columns.first, node)))
+        return gpu is not None and gpu.step != columns.steps[0]
+
+    def take_columns(self, columns: Columns, node: str, whens: list[float]) -> bool:
+        """`take` each row; `whens`: when they were written."""
+        if _KEYS.isdisjoint(columns.values):
+            return False
+        first = columns.first
+        index = self._index(first, node)
+        if index is not None and first.rank is not None and len(self._index_of) < MAX_GPUS:
+            self._index_of[(node, first.rank)] = index
+        gpu = self._gpus[(node, index)]
+        told: dict[int, list[float]] = {}
+        for name, slot in _SLOTS:
+            if name in columns.values:
+                setattr(gpu, slot, columns.values[name][-1])
+                row = ROW.get(name)
+                if row is not None:
+                    told[row] = columns.values[name]
+        if told:
+            gpu.past_of(self._room).add_columns(whens, told)
+        if "gpu_memory_mb" in columns.values:
+            gpu.step = columns.steps[-1]
+            gpu.past.push_many(columns.steps, columns.values["gpu_memory_mb"])
+        clock = columns.extra.get("gpu_clock_mhz", columns.extra.get("sm_clock_mhz"))
+        if clock is not None:
+            gpu.clock = clock()[-1]
+        for gap in gaps_after(self.newest, whens)[-_FORGOTTEN:]:
+            self.interval = gap if self.interval is None else self.interval * 0.9 + gap * 0.1
+        self.newest = whens[-1] if self.newest is None else max(self.newest, whens[-1])
+        gpu.heard = max(gpu.heard, whens[-1])
+        self.revision += len(columns)
+        return True
+
+    def _index(self, record: Record, node: str) -> int | None:
+        index = record.gpu if record.gpu is not None else record.local_rank
+        return self._by_rank(node, record.rank) if index is None and record.rank is not None else index
 
     def card_of(self, key: str) -> Card | None:
         """A GPU that logs tell of, in the form of one that telemetry tells of; by the key of its row."""

@@ -17,7 +17,7 @@ from trainmon.session.wording import (
     step_of_checkpoint,
 )
 
-_SLACK_STEPS = 4
+SLACK_STEPS = 4
 _BEING_SAVED = "is being saved"
 _ALL_NAMED = 16
 _NO_SCORE = ("runtime", "per_second", "samples", "steps", "time")
@@ -66,9 +66,18 @@ class Happenings:
         """A new step of a file: it may have gone back to a checkpoint."""
         last = self._last_steps.get(source)
         self._last_steps[source] = step
-        if last is not None and step < last - _SLACK_STEPS:
+        if last is not None and step < last - SLACK_STEPS:
             text = f"from step {step:,}; step {last:,} had been reached"
             self._plan("resumed", text, time, when, ("resumed", step))
+        self._saved()
+
+    def last_step(self, source: int) -> int | None:
+        """The newest step of a file, as far as `stepped` was told."""
+        return self._last_steps.get(source)
+
+    def leapt(self, step: int, source: int) -> None:
+        """`stepped` for each of many rising steps, the last of which is this one."""
+        self._last_steps[source] = step
         self._saved()
 
     def warm(self, steps: int | None, peak: float, time: float | None, when: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainmon.model import Record, Value
@@ -17,13 +17,14 @@ _MAIN = frozenset({"loss", "learning_rate"})
 _FLOATS, _NUMBERS = {float}, {float, int}
 _NOTHING: dict[str, Value] = {}
 _Row = tuple[dict[str, Value], dict[str, Value], int, str]
-_NO_METRIC = frozenset(
+NO_METRIC = frozenset(
     {
         "step", "total_steps", "epoch_step", "steps_per_epoch", "total_epochs", "iter", "total_iters", "rank",
         "world_size", "local_rank", "pid", "gpu", "elapsed_s", "time_guess", "global_batch_size", "gpu_memory_total_mb",
         "eta_s", "remaining_s", "percent", "timestamp", "log_time", "line", "lineno",
     }
 )  # fmt: skip
+"""Numbers that are no metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,13 @@ class MetricBook:
         if len(self._rows) >= 2 * _ROWS:
             self._settle()
 
+    def take_columns(self, columns: Mapping[str, Sequence[float]], steps: Sequence[int], member: str) -> None:
+        """Feed the numbers of many records of one node (and rank) at once."""
+        self._settle()
+        for key, column in columns.items():
+            if key not in NO_METRIC:
+                self._extend(key, steps, [member], column)
+
     def _settle(self) -> None:
         """Give the rows that wait to their series, column by column, each series its values in the order they came."""
         if not self._rows:
@@ -142,7 +150,7 @@ class MetricBook:
         owners: dict[str, list[tuple[str | None, ...]]] = {}
         for shape in shapes:
             for key in shape:
-                if key is not None and key not in _NO_METRIC:
+                if key is not None and key not in NO_METRIC:
                     owners.setdefault(key, []).append(shape)
         parts: dict[tuple[tuple[str | None, ...], ...], _Part] = {}
         for key, own in owners.items():
@@ -170,7 +178,7 @@ class MetricBook:
                 if type(value) is float or type(value) is int:
                     self._extend(key, steps[j : j + 1], [members[j % len(members)]], [float(value)])
 
-    def _extend(self, key: str, steps: list[int], members: list[str], values: list[float]) -> None:
+    def _extend(self, key: str, steps: Sequence[int], members: list[str], values: Sequence[float]) -> None:
         series = self._series.get(key)
         if series is None:
             if len(self._series) >= MAX_NAMES:

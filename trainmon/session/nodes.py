@@ -3,124 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import lt, sub, truediv
 from statistics import median
 
+from trainmon.columns import Columns, Unfit
 from trainmon.model import Record
 from trainmon.series.timeseries import Room, TimeSeries
+from trainmon.session.rings import Past, Ring
 from trainmon.session.wording import finite
 
 MAX_NODES = 8192
 PACE = 24
-PAST = 40
-"""Buckets of a node's own step times."""
-PAST_STEPS = 4
-"""Steps in a bucket at most, while no incident asks for a longer past."""
-
-
 STEP_TIME, STEP = 0, 1
 """Rows of a node's past over time."""
 _ROOMS = ((64, 240), (512, 96), (MAX_NODES, 24))
 """(nodes at most, cells of each one's past)."""
-
-
-class Ring:
-    """The last few numbers, in a fixed piece of memory."""
-
-    __slots__ = ("_at", "_full", "_size", "_values")
-
-    def __init__(self, size: int, code: str = "f") -> None:
-        self._values: array[float] = array(code, [0.0] * size)
-        self._size = size
-        self._at = 0
-        self._full = False
-
-    def __len__(self) -> int:
-        return self._size if self._full else self._at
-
-    def push(self, value: float) -> None:
-        """Append; the oldest one goes when it is full."""
-        self._values[self._at] = value
-        self._at += 1
-        if self._at == self._size:
-            self._at = 0
-            self._full = True
-
-    def replace_last(self, value: float) -> None:
-        """Set the newest one."""
-        self._values[self._at - 1] = value
-
-    def values(self) -> list[float]:
-        """Oldest first."""
-        if not self._full:
-            return self._values[: self._at].tolist()
-        return self._values[self._at :].tolist() + self._values[: self._at].tolist()
-
-    def newest(self) -> float:
-        """The last one; 0 while there is none."""
-        return self._values[self._at - 1]
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._at = 0
-        self._full = False
-
-
-class Past:
-    """The mean of some steps a bucket: of a young run all, of an older one the last steps.
-
-    Buckets stand still: a new value changes the last one only.
-    """
-
-    __slots__ = ("_count", "_starts", "_values", "_whole", "each")
-
-    def __init__(self, *, whole: bool = False) -> None:
-        """`whole`: it never lets go of the beginning."""
-        self._whole = whole
-        self._values: array[float] = array("f")
-        self._starts: array[float] = array("d")
-        self._count = 0
-        self.each = 1
-        """Values in a bucket."""
-
-    def push(self, step: float, value: float, reach: float | None = None) -> None:
-        """Take the value of a new step.
-
-        Args:
-            reach: What lies before this step must stay in sight.
-        """
-        values, starts = self._values, self._starts
-        if values and self._count < self.each:
-            self._count += 1
-            values[-1] += (value - values[-1]) / self._count
-            return
-        if len(values) >= PAST:
-            early = self._whole or self.each < PAST_STEPS or (reach is not None and reach >= starts[0])
-            if early:
-                for i in range(PAST // 2):
-                    values[i] = (values[2 * i] + values[2 * i + 1]) / 2.0
-                    starts[i] = starts[2 * i]
-                del values[PAST // 2 :], starts[PAST // 2 :]
-                self.each *= 2
-            else:
-                del values[: PAST // 10], starts[: PAST // 10]
-        values.append(value)
-        starts.append(step)
-        self._count = 1
-
-    def raise_last(self, old: float, value: float) -> None:
-        """The newest value was `old` and is more."""
-        self._values[-1] += (value - old) / self._count
-
-    def cells(self, width: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """At most `width` means and the first step of each, oldest first."""
-        values, starts = self._values, self._starts
-        size = 1
-        while -(-len(values) // size) > width:
-            size *= 2
-        parts = [values[i : i + size] for i in range(0, len(values), size)]
-        means = tuple(sum(part) / len(part) for part in parts)
-        return means, tuple(starts[::size])
 
 
 class NodeState:
@@ -230,6 +128,86 @@ class NodeState:
                 self.times.add(STEP_TIME, when, lasted)
         return fresh
 
+    def take_columns(self, columns: Columns, arrival: float) -> list[float] | None:
+        """`take` each row of history; gives the seconds a step of each, where the log does not tell them itself.
+
+        Raises:
+            Unfit: They have to be taken one by one; nothing has been changed.
+        """
+        values, steps, times, first = columns.values, columns.steps, columns.times, columns.first
+        last_pace, newest = self._last_pace, self._pace.newest() if len(self._pace) else None
+        if self.step is None or steps[0] <= self.step:
+            raise Unfit
+        paces: list[float] = []
+        if times is not None:
+            if last_pace is None or times[0] < last_pace[0] or steps[0] <= last_pace[1]:
+                raise Unfit
+            pushed, paces, last_pace = _paces(steps, times, last_pace, newest)
+        elif newest is not None:
+            raise Unfit
+        whole, wait = values.get("step_time_s"), values.get("comm_time_s")
+        own = self._own_columns(columns, whole, wait)
+        if own is None and not paces and self.step_time is None and self.own_s is not None:
+            raise Unfit
+        told = whole is not None or self.step_time is not None
+        # ---- from here on nothing stops it
+        if times is not None:
+            self.said = times[-1] if self.said is None else max(self.said, times[-1])
+            for pace in pushed[-PACE:]:
+                self._pace.push(pace)
+            self._last_pace = last_pace
+            self.began = times[0] if self.began is None else self.began
+        if "gpu_memory_mb" in values:
+            self.memory_mb, self.telemetry = values["gpu_memory_mb"][-1], True
+        if "gpu_temperature_c" in values:
+            self.temperature_c, self.telemetry = values["gpu_temperature_c"][-1], True
+        self.telemetry = self.telemetry or "gpu_utilization" in values
+        total = first.values.get("total_steps")
+        if isinstance(total, (int, float)) and total > 0:
+            self.total_steps = int(total)
+        if "loss" in values:
+            self.loss = values["loss"][-1]
+        self.step = steps[-1]
+        self.steps += len(steps)
+        self.fatal_code = None
+        self.first_step = steps[0] if self.first_step is None else min(self.first_step, steps[0])
+        self.highest = steps[-1] if self.highest is None else max(self.highest, steps[-1])
+        if wait is not None:
+            self.wait_s = wait[-1]
+        lasted: list[float] | None = None
+        if whole is not None:
+            self.step_time, lasted = whole[-1], whole
+        elif self.step_time is not None and times is not None:
+            lasted = [self.step_time] * len(times)
+        elif times is not None:
+            lasted = paces
+        if own is None and not told:
+            own = paces or None
+        elif own is not None:
+            self.own_from_log = True
+        if own is not None:
+            self._own.push_many(steps, own, self.reach)
+            self.own_s = own[-1]
+        if times is not None and lasted is not None:
+            self.times.add_columns(times, {STEP: steps, STEP_TIME: lasted})
+        if arrival > self.heard:
+            self.heard = arrival
+        return own if own is not None and self.step_time is None else None
+
+    def _own_columns(self, columns: Columns, whole: list[float] | None, wait: list[float] | None) -> list[float] | None:
+        compute = columns.extra.get("compute_time_s")
+        if compute is not None:
+            own = compute()
+        elif whole is None:
+            return None
+        elif wait is not None:
+            own = [a - b if 0 <= b < a else a for a, b in zip(whole, wait, strict=True)]
+        else:
+            own = whole
+        if min(own) <= 0.0 or (whole is not None and min(whole) <= 0.0):
+            raise Unfit
+        return own
+
     def _note_pace(self, step: int, time: float | None) -> None:
         if time is None:
             return
@@ -269,6 +247,28 @@ class NodeState:
         elif own > self.own_s:
             self._own.raise_last(self.own_s, own)
             self.own_s = own
+
+
+def _paces(
+    steps: Sequence[int], times: Sequence[float], last: tuple[float, int], newest: float | None
+) -> tuple[list[float], list[float], tuple[float, int]]:
+    """Seconds a step: of each pair of moments, as of each row, and the last moment with its step."""
+    at, before = last
+    if times[0] > at and all(map(lt, times, times[1:])):
+        gaps = map(truediv, map(sub, times, (at, *times)), map(sub, steps, (before, *steps)))
+        made = array("f", gaps).tolist()
+        return made, made, (times[-1], steps[-1])
+    pushed: list[float] = []
+    rows: list[float] = []
+    for step, time in zip(steps, times, strict=True):
+        if time > at:
+            newest = array("f", ((time - at) / (step - before),))[0]
+            pushed.append(newest)
+            at, before = time, step
+        if newest is None:
+            raise Unfit
+        rows.append(newest)
+    return pushed, rows, (at, before)
 
 
 def _or(value: object, before: float | None) -> float | None:

@@ -18,6 +18,27 @@ _TAIL_MIN = 16 << 10
 _BREATHE_S = 0.004
 
 
+_ENDS_WORTH = 128 << 10
+_HEAD = 16 << 10
+_ENDS_FILES = 16
+"""From this size on, and with so few files, a file that is no long one is shown by its ends, too."""
+
+
+def ends_of(past: Weaver, file: SourceFile, event: Data, files: int) -> Glimpse | None:
+    """The ends of a file of middle size that waits as a whole, to be shown before it is parsed; None: not so one.
+
+    Args:
+        past: Where it waits.
+        event: Its newest piece.
+        files: How many files there are.
+    """
+    whole = event.offset + len(event.data) >= event.size
+    if not whole or file.glimpsed or event.size < _ENDS_WORTH or files > _ENDS_FILES:
+        return None
+    ends = past.ends(file.id, _HEAD, _ENDS_WORTH // 2)
+    return Glimpse(file.id, event.generation, *ends, event.size) if ends and ends[2] > len(ends[0]) else None
+
+
 class Breath:
     """Lets other threads in, once in some milliseconds, when it is called in the midst of long work."""
 

@@ -362,11 +362,12 @@ class RunState:
 
     # ------------------------------------------------------------ incidents
 
-    def _note(self, incident: Incident, live: bool) -> None:
+    def _note(self, incident: Incident, live: bool, step: int | None = None) -> None:
         if incident.end is None:
             self.open[incident.key] = incident
-            if incident.kind in SLOW_RISES and self.step is not None:
-                self.noticed.setdefault(incident.key, self.step)
+            step = self.step if step is None else step
+            if incident.kind in SLOW_RISES and step is not None:
+                self.noticed.setdefault(incident.key, step)
         else:
             self.open.pop(incident.key, None)
             if is_failure(incident) and any(not group.over for group in self.errors):

@@ -27,6 +27,11 @@ class WarmUp:
         self._held = 0
         self._over = False
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing that is fed changes anything any more."""
+        return self._over
+
     def take(self, step: int, rate: float) -> bool:
         """Feed a learning rate; True at the one moment when the warm-up is over."""
         if self._over or step <= self._last_step:

@@ -17,6 +17,16 @@ from trainmon.session.files import SourceFile
 
 Piece = Data | CaughtUp | Replaced
 
+
+@dataclass(frozen=True, slots=True)
+class Leap:
+    """What was taken in by columns: how many bytes, the last step and time of them (None: of none)."""
+
+    size: int
+    step: int | None = None
+    time: float | None = None
+
+
 SLICE_MAX = 32 << 10
 SLICE_MIN = 2 << 10
 _SLICES = 256 << 10
@@ -32,6 +42,7 @@ class Lane:
         records: Parsed, not yet given.
         progress: Steps gone forward so far; unlike the step it never goes back at a resume. None before the first.
         time: The newest time given.
+        slice: Bytes that are read record by record before columns are tried again.
     """
 
     file: SourceFile
@@ -42,6 +53,7 @@ class Lane:
     progress: float | None = None
     step: int | None = None
     time: float = _FIRST
+    slice: int = SLICE_MIN
     done: bool = False
     queued: bool = False
 
@@ -54,6 +66,7 @@ class Weaver:
         give: Takes one or several records of one file, with the arrival that stands for them.
         mark: Takes what is no text (the end is met, a new generation), when everything before it was given.
         finish: Gives what the file's parser holds back at the end of its past.
+        leap: Takes in what comes next of the only file by columns, if that can be: (file, piece, where in it, arrival).
     """
 
     def __init__(
@@ -62,11 +75,13 @@ class Weaver:
         give: Callable[[SourceFile, list[Record], float], None],
         mark: Callable[[CaughtUp | Replaced], None],
         finish: Callable[[SourceFile], list[Record]] | None = None,
+        leap: Callable[[SourceFile, Data, int, float], Leap | None] | None = None,
     ) -> None:
         self._parse = parse
         self._give = give
         self._mark = mark
         self._finish = finish
+        self._leap = leap
         self._lanes: dict[int, Lane] = {}
         self._steps: list[tuple[float, int]] = []  # heads of lanes that have steps, by progress
         self._times: list[tuple[float, int]] = []  # heads of the others, by time
@@ -94,7 +109,10 @@ class Weaver:
             self.waiting_bytes += len(piece.data)
         if not lane.queued:
             self._dry.discard(piece.source)
-            self._fill(lane)
+            if self._leap is not None and len(self._lanes) == 1 and lane.file.spoke and isinstance(piece, Data):
+                self._leapt(lane, Leap(0))  # its turn comes with `work`
+            else:
+                self._fill(lane)
 
     def ends(self, source: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
         """Whole lines of both ends of what waits of a file, and the offset of the second; None when its start is gone.
@@ -138,23 +156,23 @@ class Weaver:
         while self._steps or self._times:
             if self._dry and not force:
                 return False
-            self._next()
+            leapt = self._next()
             count += 1
-            if count % 16 == 0 and over():
+            if (leapt or count % 16 == 0) and over():
                 return True
         return False
 
-    def _next(self) -> None:
-        """Give the earliest record."""
+    def _next(self) -> bool:
+        """Give the earliest record; True when many were taken in at once."""
         by_step = not self._times
         if self._times and self._steps:
             first = self._lanes[self._steps[0][1]]
-            time = first.records[0].time
+            time = first.records[0].time if first.records else first.time
             by_step = self._times[0][0] > (time if time is not None else _FIRST)
         _, source = heapq.heappop(self._steps if by_step else self._times)
         lane = self._lanes[source]
         lane.queued = False
-        if len(self._lanes) == 1:
+        if len(self._lanes) == 1 or not lane.records:
             records = list(lane.records)
             lane.records.clear()
         else:
@@ -162,11 +180,12 @@ class Weaver:
         for record in records:
             if record.time is not None and record.time > lane.time:
                 lane.time = record.time
-        self._give(lane.file, records, lane.arrival)
-        self._fill(lane)
+        if records:
+            self._give(lane.file, records, lane.arrival)
+        return self._fill(lane, leap=True)
 
-    def _fill(self, lane: Lane) -> None:
-        """Parse on until the lane has a record to give, and queue it."""
+    def _fill(self, lane: Lane, *, leap: bool = False) -> bool:
+        """Parse on until the lane has a record to give, and queue it; True when records were taken in on the way."""
         source = lane.file.id
         size = min(SLICE_MAX, max(SLICE_MIN, _SLICES // len(self._lanes)))
         while not lane.records and lane.pieces:
@@ -180,13 +199,16 @@ class Weaver:
                 lane.pieces.popleft()
                 self._mark(piece)
                 continue
+            if leap and self._leap is not None and len(self._lanes) == 1:
+                leapt = self._leap(lane.file, piece, lane.at, lane.arrival)
+                if leapt is not None:
+                    self._passed(lane, piece, leapt.size)
+                    self._leapt(lane, leapt)
+                    return True
+                size, lane.slice = lane.slice, min(2 * lane.slice, SLICE_MAX)
             part = piece.data[lane.at : lane.at + size] if lane.at or len(piece.data) > size else piece.data
             offset = piece.offset + lane.at
-            lane.at += len(part)
-            self.waiting_bytes -= len(part)
-            if lane.at >= len(piece.data):
-                lane.pieces.popleft()
-                lane.at = 0
+            self._passed(lane, piece, len(part))
             lane.records.extend(self._parse(lane.file, part, offset, piece.size))
         if lane.records:
             lane.queued = True
@@ -195,6 +217,28 @@ class Weaver:
             self._lanes.pop(source, None)
         elif source in self._lanes:
             self._dry.add(source)
+        return False
+
+    def _passed(self, lane: Lane, piece: Data, size: int) -> None:
+        lane.at += size
+        self.waiting_bytes -= size
+        if lane.at >= len(piece.data):
+            lane.pieces.popleft()
+            lane.at = 0
+
+    def _leapt(self, lane: Lane, leap: Leap) -> None:
+        """Queue a lane that has no record at hand."""
+        if leap.step is not None:
+            lane.slice = SLICE_MIN
+            lane.progress = float(leap.step) if lane.progress is None else lane.progress + leap.step - (lane.step or 0)
+            lane.step = leap.step
+        if leap.time is not None:
+            lane.time = max(lane.time, leap.time)
+        lane.queued = True
+        if lane.progress is not None:
+            heapq.heappush(self._steps, (lane.progress, lane.file.id))
+        else:
+            heapq.heappush(self._times, (lane.time, lane.file.id))
 
     def _queue(self, lane: Lane, record: Record) -> None:
         step = record.values.get("step")
