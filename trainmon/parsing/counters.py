@@ -26,7 +26,7 @@ class Counters:
         """
         values, extra = record.values, record.extra
         inner, length, epoch = extra.get("epoch_step"), extra.get("steps_per_epoch"), values.get("epoch")
-        if type(inner) is not int or epoch is None or epoch != epoch or abs(epoch) > 1e9:
+        if type(inner) is not int or not isinstance(epoch, (int, float)) or not abs(epoch) < 1e9:
             return
         whole = int(epoch)
         if self.first_epoch is None or whole < self.first_epoch:

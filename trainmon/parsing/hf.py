@@ -169,7 +169,7 @@ class Bars:
 
 _BANNER = re.compile(
     r"(?:Total optimization steps|Total (?:training )?steps|max_(?:train_)?(?:iters|steps)|train_iters|total steps"
-    r"|num_training_steps|总步数)"
+    r"|num_training_steps|Total Generation Batches|总步数)"
     r"(?: \.+)?\s*[:= ]\s*(\d[\d,]{0,17})"
 )
 _PER_EPOCH = re.compile(r"Num update steps per epoch\s*=\s*(\d[\d,]{0,17})")

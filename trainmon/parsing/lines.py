@@ -14,6 +14,7 @@ from trainmon.model import Record
 from trainmon.parsing import times
 from trainmon.parsing.agent import HEAD as AGENT
 from trainmon.parsing.clean import decode, strip_codes
+from trainmon.parsing.joiner import Held, Joiner
 from trainmon.parsing.line import Line
 from trainmon.parsing.own_lines import OwnLineReader
 from trainmon.parsing.prefix import Prefix, peel
@@ -41,8 +42,16 @@ class LineReader(OwnLineReader):
         else:
             self._part(data)
 
+    def _reset(self) -> None:
+        super()._reset()
+        self._joiner = Joiner()
+        self._whole = False
+        """True while what was joined (or turned out to be several lines) is read."""
+
     def _text(self, text: str) -> None:
         prefix = peel(text, self.mtime)
+        if self._joiner.open and self._joined(text, prefix):
+            return
         if self._tracebacks.open and self._in_traceback(text, prefix):
             return
         if (rows := self._groups.line(self._line(text, prefix))) is not None:
@@ -55,9 +64,35 @@ class LineReader(OwnLineReader):
             if cut is not None:
                 self._traceback(stream, cut, None, "")
             return
-        if prefix.level != "ERROR" and prefix.level != "FATAL" and self._measured(text, message, prefix):
+        calm = prefix.level != "ERROR" and prefix.level != "FATAL"
+        if calm and not self._whole and self._joiner.begins(self._held(text, prefix)):
+            return
+        if calm and self._measured(text, message, prefix):
             return
         self._said(text, message, prefix)
+
+    def _held(self, text: str, prefix: Prefix) -> Held:
+        return Held(text, prefix, self.lines + 1, self._line_start)
+
+    def _joined(self, text: str, prefix: Prefix) -> bool:
+        """Whether a line goes on what the lines before it began."""
+        if not self._joiner.goes_on(self._held(text, prefix)):
+            self._read_joined()
+            return False
+        if self._joiner.complete:
+            self._read_joined()
+        return True
+
+    def _read_joined(self) -> None:
+        """What was joined is read as one line, and what does not belong together line by line."""
+        held, whole = self._joiner.take()
+        at, self._whole = (self.lines, self._line_start), True
+        try:
+            for one in held if whole is None else held[:1]:
+                self.lines, self._line_start = one.number - 1, one.offset
+                self._segment((one.text if whole is None else whole).encode("utf-8", "replace"))
+        finally:
+            (self.lines, self._line_start), self._whole = at, False
 
     def _line(self, text: str, prefix: Prefix) -> Line:
         return Line(text, prefix, self.lines + 1, self._line_start)
@@ -91,11 +126,15 @@ class LineReader(OwnLineReader):
 
     def _object(self, data: bytes) -> None:
         """A line that begins with a brace."""
+        if self._joiner.open:
+            self._read_joined()
         found = self._json.decode(data)
         if found is None:
             if data.startswith(AGENT) and self._agent(data, None, Prefix()):
                 return
             text = decode(data[:_MAX_TEXT])
+            if not self._whole and len(data) <= _MAX_TEXT and self._joiner.begins(self._held(text, Prefix())):
+                return
             if data[1:2] == b"'":
                 if self._dictionary(text, None, ""):
                     return

@@ -68,6 +68,7 @@ class FileParser(BulkReader):
         if offset != self._expected:
             self._splitter.take()
             self._groups.lost()
+            self._joiner.lost()
             self._blocks.half = b""
             self._line_start = offset
         self._expected = offset + len(data)
@@ -108,9 +109,13 @@ class FileParser(BulkReader):
         For a source that fell silent: a caller that follows it live may ask after a second without bytes.
         """
         out = self._finish_held(self._bars.release())
-        if self._blocks.open or self._groups.open:
+        if self._blocks.open or self._groups.open or self._joiner.open or self._bar or self._aside:
             before, self._out = self._out, []
+            if self._joiner.open:
+                self._read_joined()
             self._unheld()
+            self._bar_told()
+            self._alone()
             self._rows(self._groups.close())
             out, self._out = out + self._out, before
         return out
@@ -217,6 +222,8 @@ class FileParser(BulkReader):
             elif i < last and not (i == 0 and self._blocks.half):
                 if self._blocks.open:
                     self._blank()
+                if self._joiner.open:
+                    self._read_joined()
                 if self._groups.open:
                     self._rows(self._groups.line(Line("", NO_PREFIX, self.lines + 1, self._line_start)) or ())
             if i < last:
@@ -241,8 +248,11 @@ class FileParser(BulkReader):
         blocks = self._blocks
         if blocks.open and self._row(line, piece):
             return
-        if self._groups.open:
-            self._segment(line)
+        if self._groups.open or self._joiner.open:
+            if blocks.tools is None:
+                blocks.tools = blocks.here(piece)
+            if not (blocks.tools and self._begins(line, piece)):
+                self._segment(line)
             return
         literals = self._literals
         if literals is None:

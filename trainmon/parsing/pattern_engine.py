@@ -170,8 +170,9 @@ class PatternEngine:
         if plan.kind is not None or rule.kind is not None:
             fill(record, plan, found.values())
         for name, more in rule.add.items():
-            if name in record.values:
-                record.values[name] += more
+            printed = record.values.get(name)
+            if isinstance(printed, (int, float)):
+                record.values[name] = printed + more
         hoped = [name for name in rule.expect if named(name, text)]
         measured = record.values.keys() - _STEPLESS
         if hoped and not any(name in measured or f"eval_{name}" in measured for name in hoped):

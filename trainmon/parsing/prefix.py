@@ -49,7 +49,7 @@ _SHOUTED = re.compile(r"[A-Z]+$|[\u4e00-\u9fff]+$")
 _SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)(?!-?(?:\d+\.\d+|nan), )")  # `100: 2.51, 2.73 avg` is Darknet's
 _SKIP = re.compile(r"[\s|>\-—–]*")
 _LOGGER = re.compile(
-    r"(?!(?:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b)"
+    r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b)"
     r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )"
 )
 _QUIET_ERROR = re.compile(r"(?:(?:[\w.-]+: )?(?:fatal )?error|Error|FATAL ERROR|fatal): ")
@@ -63,6 +63,7 @@ class Prefix:
         end: Where the message begins in the text.
         labels_end: Where the last token ends, before the spaces of an indented message.
         guessed: True when year or date were taken from the file's time.
+        partial: For lines of a container runtime, whether the rest of it comes with the next one.
     """
 
     end: int = 0
@@ -74,6 +75,7 @@ class Prefix:
     local_rank: int | None = None
     node: str | None = None
     gpu: int | None = None
+    partial: bool | None = None
     labels: dict[str, str] = field(default_factory=dict)
 
 
@@ -147,6 +149,8 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
             prefix.time = times.iso(stamp)
     elif found := group("nemo"):
         prefix.level, prefix.time = LEVEL_NAMES.get(found.upper(), "INFO"), times.iso(group("nemo_t"))
+    elif found := group("cri"):
+        prefix.partial = found[-1] in "Pp"
     elif found := group("nccl_h"):
         prefix.node, prefix.gpu = found, int(group("nccl_g"))
         prefix.level = LEVEL_NAMES.get(group("nccl_l").upper(), "INFO")

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainmon.parsing.groups.after import After
+from trainmon.parsing.groups.boxes import Boxes
+from trainmon.parsing.groups.headed import Headed
+from trainmon.parsing.groups.keras import Keras
+from trainmon.parsing.groups.tables import Tables
+from trainmon.parsing.groups.yolo import Yolo
 from trainmon.parsing.line import Group, Line, Row
 
-MAKERS: tuple[Callable[[], Group], ...] = ()
+MAKERS: tuple[Callable[[], Group], ...] = (Headed, After, Boxes, Keras, Yolo, Tables)
 """In the order in which they are asked."""
 
-OPENERS: tuple[bytes, ...] = ()
+OPENERS: tuple[bytes, ...] = (
+    b"--------",
+    b"[batch=",
+    b"average reward",
+    b"|E2E latency",
+    b"Learning iteration ",
+    b"LOSS",
+    b"Images ",
+)
 """What begins one, for the test of a whole piece."""
 
 
@@ -25,14 +39,15 @@ class Groups:
 
     def line(self, line: Line) -> list[Row] | None:
         """The next line; None when it belongs to none of them."""
-        text = line.text
+        text, asked = line.text, False
         for group in self._all:
             if group.open or any(opener in text for opener in group.openers):
                 rows = group.line(line)
                 if rows is not None:
                     self._look()
                     return rows
-        if self.open:
+                asked = True
+        if asked:
             self._look()
         return None
 

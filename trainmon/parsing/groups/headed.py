@@ -1,0 +1,138 @@
+"""Blocks: a line that says which step, and under it one value a line (OLMo, Composer, rsl_rl, Coqui TTS)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from trainmon.model import RecordKind
+from trainmon.parsing import pairs as reader
+from trainmon.parsing.line import Line, Row
+
+_COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    # OLMo `[step=2/739328]`, OLMo-core `[step=100/2000,epoch=1,eta=5h11m]`
+    (
+        "olmo",
+        re.compile(
+            rf"\[step=(?P<step>{_COUNT})(?:/(?P<total_steps>{_COUNT}|\?+))?(?:,epoch=(?P<epoch>\d+))?[^\]]{{0,80}}\]\s*$"
+        ),
+    ),
+    # Composer `[batch=1/100]:`, `[epoch=0][batch=1/100]:`
+    (
+        "composer",
+        re.compile(
+            r"(?:\[epoch=(?P<epoch>\d+)(?:/(?P<total_epochs>\d+))?\])?"
+            r"\[(?P<unit>batch|token|sample)=(?P<step>[\d,]+)(?:/(?P<total_steps>[\d,]+))?\]:?\s*$"
+        ),
+    ),
+    # rsl_rl, legged_gym
+    ("rsl_rl", re.compile(r"Learning iteration (?P<step>\d+)/(?P<total_steps>\d+)\s*$")),
+    # Coqui TTS
+    (
+        "coqui",
+        re.compile(
+            r"--> STEP: (?P<epoch_step>\d+)(?:/(?P<steps_per_epoch>\d+))?(?: -- GLOBAL_STEP: (?P<step>\d+))?\s*$"
+        ),
+    ),
+)
+_PAIR = re.compile(
+    r"^(?:\s*(?:\| > |\* |- )?|\t+)(?P<key>[^\W\d_][^=:]{0,80}?)\s*[=:]\s*"
+    r"(?P<value>[-+]?(?:[\d.]|nan|inf|<)\S*.{0,60})$"
+)
+_COMPOSER = re.compile(r"^(?:Train|Eval)\s+")
+_RULES = frozenset("-#=*_ ")
+_MAX_PAIRS = 400
+_MAX_BLOCKS = 32
+_STRAY = 3
+"""Lines of somebody else's between two lines of a block."""
+
+
+@dataclass(slots=True)
+class _Block:
+    format: str
+    pairs: dict[str, object]
+    line: Line
+    found: int = 0
+    stray: int = 0
+    evaluation: bool = False
+    written: set[str] = field(default_factory=set)
+
+
+class Headed:
+    """Blocks of one file, by the labels in front of their lines."""
+
+    openers: tuple[str, ...] = ("[step=", "[batch=", "[token=", "[sample=", "Learning iteration ", "--> STEP: ")
+
+    def __init__(self) -> None:
+        self.open = False
+        self._blocks: dict[tuple[object, ...], _Block] = {}
+
+    def line(self, line: Line) -> list[Row] | None:
+        """See `Group`."""
+        stream = (line.prefix.rank, line.prefix.local_rank, line.prefix.node)
+        for name, pattern in _HEADS:
+            if (match := pattern.search(line.text)) is not None:
+                rows = self._end(self._open_for(stream))
+                found = {key: value for key, value in match.groupdict().items() if value and "?" not in value}
+                found.pop("unit", None)
+                if len(self._blocks) >= _MAX_BLOCKS:
+                    self._blocks.pop(next(iter(self._blocks)))
+                self._blocks[stream] = _Block(name, dict(found), line)
+                self.open = True
+                return rows
+        key = self._open_for(stream)
+        block = self._blocks.get(key) if key is not None else None
+        if block is None or key is None:
+            return None
+        text = line.body if line.prefix.labels_end else line.text
+        bare = text.strip()
+        if not bare or _RULES.issuperset(bare):
+            return [] if block.format == "rsl_rl" and not bare else None
+        # A line with a time or a level of its own begins something new, but where a launcher puts times everywhere.
+        own = line.prefix.level is not None or (line.prefix.time is not None and block.line.prefix.time is None)
+        match = _PAIR.match(text) if not own else None
+        if match is None or (block.format == "olmo" and not text.startswith((" ", "\t"))):
+            block.stray += 1
+            return self._end(key) or None if block.stray > _STRAY or own else None
+        name = match["key"].strip()
+        if block.format == "composer":
+            block.evaluation = block.evaluation or name.startswith("Eval ")
+            name = _COMPOSER.sub("", name)
+        value = match["value"].strip()
+        if value[:1] != "<" and len(block.pairs) < _MAX_PAIRS:
+            inner = reader.read(f"{name}={value}") if " " in value else {}
+            block.pairs.setdefault(name, next(iter(inner.values()), value))
+            block.found += 1
+        block.stray = 0
+        return []
+
+    def _open_for(self, stream: tuple[object, ...]) -> tuple[object, ...] | None:
+        """The block that lines with these labels go on: their own, else the only one (its head had a label more)."""
+        if stream in self._blocks:
+            return stream
+        return next(iter(self._blocks)) if len(self._blocks) == 1 and stream == (None, None, None) else None
+
+    def _end(self, key: tuple[object, ...] | None) -> list[Row]:
+        block = self._blocks.pop(key, None) if key is not None else None
+        self.open = bool(self._blocks)
+        if block is None or not block.found:
+            return []
+        at = block.line
+        kind: RecordKind = "eval" if block.evaluation else "metrics"
+        return [Row(block.pairs, block.format, at.number, at.offset, at.prefix, kind, _resolver(block.format))]
+
+    def close(self) -> list[Row]:
+        """See `Group`."""
+        return [row for key in list(self._blocks) for row in self._end(key)]
+
+    def lost(self) -> None:
+        """See `Group`."""
+        self._blocks.clear()
+        self.open = False
+
+
+def _resolver(format_name: str):  # type: ignore[no-untyped-def]
+    from trainmon.parsing.groups.names import RESOLVERS
+
+    return RESOLVERS[format_name]
