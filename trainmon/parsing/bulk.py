@@ -14,6 +14,7 @@ from typing import Any
 from trainmon.columns import Columns, Unfit
 from trainmon.model import LEVELS, Record
 from trainmon.parsing import times
+from trainmon.parsing.encodings import Wide
 from trainmon.parsing.json_engine import EVALUATION
 from trainmon.parsing.machine import MachineReader
 from trainmon.parsing.names import (
@@ -272,6 +273,7 @@ class BulkReader(MachineReader):
     """The part of a `FileParser` that reads runs."""
 
     _splitter: Splitter
+    _wide: Wide | None
     _expected: int
 
     def _note(self, raw: bytes) -> None:
@@ -339,7 +341,14 @@ class BulkReader(MachineReader):
     def between_lines(self, offset: int) -> bool:
         """Whether a line begins at that offset of the file and nothing waits for it."""
         splitter = self._splitter
-        if splitter.rest or splitter.skipping or self._blocks.half or self._own.on or self._bars.held:
+        if (
+            self._wide is not None
+            or splitter.rest
+            or splitter.skipping
+            or self._blocks.half
+            or self._own.on
+            or self._bars.held
+        ):
             return False
         if self._groups.open or self._joiner.open or self._blocks.open or self._bar or self._aside:
             return False

@@ -18,6 +18,9 @@ _CODES = re.compile(
 )
 _CODES_TEXT = re.compile(_CODES.pattern.decode("latin-1"))
 
+_CHINESE_SIGNS = frozenset("：，。、；！？（）【】《》“”‘’％＝｜—…￥·～")
+_FORWARD = re.compile(rb"\x1b\[(\d{0,3})C")
+
 _DROP: dict[int, str | None] = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
 _DROP.update({0x09: " ", 0x0A: " ", 0x0D: " "})
 _BIDI = (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -27,13 +30,27 @@ _DROP.update(dict.fromkeys([*_BIDI, *range(0xD800, 0xE000)], "\ufffd"))
 def strip_codes(data: bytes) -> bytes:
     """Remove terminal escape codes and backspaces; line breaks and carriage returns stay where they are."""
     if b"\x1b" in data or b"\x08" in data:
+        if b"C" in data:  # a terminal's recording moves the cursor on where blanks stand
+            data = _FORWARD.sub(lambda match: b" " * int(match[1] or 1), data)
         return _CODES.sub(b"", data)
     return data
 
 
 def decode(data: bytes) -> str:
-    """Text of a line; bytes that are no UTF-8 become the replacement character."""
-    return data.decode("utf-8", "replace")
+    """Text of a line: UTF-8, else GBK where that gives Chinese; what is neither becomes the replacement character."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    try:
+        text = data.decode("gb18030")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
+    return (
+        text
+        if all(sign.isascii() or sign in _CHINESE_SIGNS or "\u4e00" <= sign <= "\u9fff" for sign in text)
+        else (data.decode("utf-8", "replace"))
+    )
 
 
 def safe(text: str) -> str:

@@ -10,13 +10,14 @@ from trainmon.parsing.groups import OPENERS
 LITERALS: tuple[bytes, ...] = (
     b"oss", b"tep", b'{"', b"{'", b"%|", b"poch", b"ERROR", b"WARN", b"iter", b"Iter", b"rror:", b"Traceback",
     b"heckpoint", b"raining", b"FATAL", b"CRIT", b"valuat", b"=err", b"=warn", b"xception", b"NeMo ", b"atal error",
-    b": E ", b": W ", b": F ",
+    b": E ", b": W ", b": F ", b"=fatal", b"=crit", b"[error", b"[warn", b"[crit", b'" 50',
     b"model=", b"model_name",
+    b"\xcb\xf0\xca\xa7", b"\xb4\xed\xce\xf3", b"\xbe\xaf\xb8\xe6",
     b"\xe6\x8d\x9f\xe5\xa4\xb1", b"\xe9\x94\x99\xe8\xaf\xaf", b"\xe8\xad\xa6\xe5\x91\x8a",
 )  # fmt: skip
 """One of these stands on every line that can be a record, but for those that begin as `HEADS`.
 
-The last three are the Chinese words for loss, error and warning.
+The last six are the Chinese words for loss, error and warning, in GBK and in UTF-8.
 """
 
 

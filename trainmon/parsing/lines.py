@@ -14,6 +14,7 @@ from trainmon.model import Record
 from trainmon.parsing import times
 from trainmon.parsing.agent import HEAD as AGENT
 from trainmon.parsing.clean import decode, strip_codes
+from trainmon.parsing.javatraces import Trace
 from trainmon.parsing.joiner import Held, Joiner
 from trainmon.parsing.line import Line
 from trainmon.parsing.own_lines import OwnLineReader
@@ -54,6 +55,8 @@ class LineReader(OwnLineReader):
             return
         if self._tracebacks.open and self._in_traceback(text, prefix):
             return
+        if self._java.open and self._in_java(text, prefix):
+            return
         if (rows := self._groups.line(self._line(text, prefix))) is not None:
             self._rows(rows)
             return
@@ -63,6 +66,12 @@ class LineReader(OwnLineReader):
             cut = self._tracebacks.begin(stream, self.lines + 1, self._line_start)
             if cut is not None:
                 self._traceback(stream, cut, None, "")
+            return
+        if message[:1].isalpha() and "." in message[:60] and self._java.begins(message):
+            trace = Trace(message, prefix, self.lines + 1, self._line_start)
+            before = self._java.begin((prefix.rank, prefix.local_rank, prefix.node), trace)
+            if before is not None:
+                self._java_trace(before)
             return
         calm = prefix.level != "ERROR" and prefix.level != "FATAL"
         if calm and not self._whole and self._joiner.begins(self._held(text, prefix)):

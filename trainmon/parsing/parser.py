@@ -10,6 +10,7 @@ from trainmon.parsing import detect
 from trainmon.parsing.bulk import BulkReader
 from trainmon.parsing.classifier import Classifier, Hit
 from trainmon.parsing.clean import shown, strip_codes
+from trainmon.parsing.encodings import BOM, Wide, wide_of
 from trainmon.parsing.line import NO_PREFIX, Line
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT, Splitter
@@ -45,6 +46,8 @@ class FileParser(BulkReader):
     def _reset(self) -> None:
         super()._reset()
         self._splitter = Splitter()
+        self._wide: Wide | None = None
+        self._looked = False
         self._expected = 0
         self._raw = b""
         self._newest: Prefix | None = None
@@ -71,7 +74,16 @@ class FileParser(BulkReader):
             self._joiner.lost()
             self._blocks.half = b""
             self._line_start = offset
+            if self._wide is not None:
+                self._wide.jump(offset)
         self._expected = offset + len(data)
+        if not self._looked and data:
+            self._looked = True
+            if (name := wide_of(data, offset)) is not None:
+                self._wide = Wide(name)
+                self._wide.jump(offset)
+        if self._wide is not None:
+            data = self._wide.feed(data, offset)
         block, after = self._splitter.feed(data)
         if block:
             end = self._expected - after
@@ -109,8 +121,10 @@ class FileParser(BulkReader):
         For a source that fell silent: a caller that follows it live may ask after a second without bytes.
         """
         out = self._finish_held(self._bars.release())
-        if self._blocks.open or self._groups.open or self._joiner.open or self._bar or self._aside:
+        waits = self._groups.open or self._joiner.open or self._java.open or self._bar or self._aside
+        if self._blocks.open or waits:
             before, self._out = self._out, []
+            self._java_ended()
             if self._joiner.open:
                 self._read_joined()
             self._unheld()
@@ -186,22 +200,31 @@ class FileParser(BulkReader):
     def _block(self, block: bytes, end: int) -> None:
         """Whole segments that end at file offset `end`."""
         start, size = 0, len(block)
-        begin = end - size  # right for every line but the first, whose start is known
+        begin = end - size if self._wide is None else self._wide.at  # where the first line goes on, if it began before
         while start < size:
             stop = size if size - start <= _PIECE else (block.find(b"\n", start + _PIECE) + 1 or size)
             piece = block if start == 0 and stop == size else block[start:stop]
-            self._piece(piece, begin + start)
+            self._piece(piece, begin)
+            begin += self._size(piece)
             start = stop
+        if self._wide is not None:
+            self._wide.at = begin
         stop = len(block[-4096:].rstrip()) + max(0, size - 4096)
         if stop > max(0, size - 4096):
             begin = max(block.rfind(b"\n", 0, stop), block.rfind(b"\r", max(0, stop - 4096), stop)) + 1
             line = block[begin:stop][:LIMIT]
             self._note(line if b"\0" not in line else line.replace(b"\0", b""))
 
+    def _size(self, piece: bytes) -> int:
+        """How many bytes of the file a piece is."""
+        return len(piece) if self._wide is None else self._wide.size(piece)
+
     def _piece(self, piece: bytes, begin: int) -> None:
         clean = piece
         if b"\0" in piece:
             clean = self._splitter.without_holes(clean)
+        if begin == 0 and clean.startswith(BOM):
+            clean = clean[len(BOM) :]
         if b"\x1b" in clean or b"\x08" in clean:
             clean = strip_codes(clean)
         self._literals = self._known = None
@@ -224,10 +247,12 @@ class FileParser(BulkReader):
                     self._blank()
                 if self._joiner.open:
                     self._read_joined()
+                if self._java.open:
+                    self._java_ended()
                 if self._groups.open:
                     self._rows(self._groups.line(Line("", NO_PREFIX, self.lines + 1, self._line_start)) or ())
             if i < last:
-                at += len(raw_lines[i]) + 1
+                at += self._size(raw_lines[i]) + (1 if self._wide is None else 2)
                 self._line_start = at
                 self.lines += 1
         self._blocks.passed(clean, self.lines)
@@ -266,7 +291,12 @@ class FileParser(BulkReader):
                 blocks.tools = blocks.here(piece)
             if blocks.tools and self._begins(line, piece):
                 return
-        if (line[0] in detect.HEADS and detect.glog_line(line)) or self._tracebacks.open or self.keep_log:
+        if (
+            (line[0] in detect.HEADS and detect.glog_line(line))
+            or self._tracebacks.open
+            or self._java.open
+            or self.keep_log
+        ):
             self._segment(line)
             return
         if self._shapes.probing and self._shapes.might(line):

@@ -40,7 +40,7 @@ LEVEL_NAMES: dict[str, Level] = {word: level for level, words in _LEVEL_WORDS fo
 
 _LOSSES = frozenset({"loss", "policy_loss", "value_loss", "actor_loss", "critic_loss", "box_loss"})
 _NO_LOSS = re.compile(
-    r"loss_?(?:es)?_?(?:scale|weight|type|fn|func|name|coef|step|lambda|mask|reduction|spike|threshold|limit|toler)|best|lossless"
+    r"loss_?(?:es)?_?(?:scale|weight|type|fn|func|name|coef|step|lambda|mask|reduction|spike|threshold|limit|toler|record)|best|lossless"
 )
 _WEAK = frozenset({"step", "total_steps", "epoch", "consumed_samples", "consumed_tokens"})
 _GPU = frozenset({"gpu_memory_mb", "gpu_memory_total_mb", "gpu_utilization", "gpu_temperature_c", "gpu_power_w"})

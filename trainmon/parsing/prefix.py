@@ -12,16 +12,24 @@ from pathlib import PurePosixPath
 from trainmon.model import Level
 from trainmon.parsing import times
 from trainmon.parsing.clean import safe
+from trainmon.parsing.fronts import Front, front, label
 from trainmon.parsing.plan import LEVEL_NAMES
 
 _LEVELS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|CRIT|SEVERE|TRACE|SUCCESS"
 _ISO = r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| UTC)?"
 _TOKEN = re.compile(
     rf"""
-      (?P<iso>\[?{_ISO}(?:\]|:(?=\s))?)
+      \[(?P<env_t>{_ISO})\s(?P<env_l>(?-i:{_LEVELS}))\s+(?P<env_m>[\w:.]+)\]
+    | (?P<iso>\[?{_ISO}(?:\]|:(?=\s))?)
     | (?P<rank>\[rank(?:[ :]?)(?P<rank_n>\d{{1,9}})\]:?)
     | (?P<local>\[default(?P<local_n>\d{{1,9}})\]:)
     | \[\s*(?P<level>{_LEVELS}|信息|警告|错误|严重)\s*(?::[\w.]+)?\]:?
+    | <(?P<pri>\d{{1,3}})>(?:1\s(?=\d{{4}}-))?(?=[A-Z\d])
+    | \d+\s---\s\[[^\]]{{0,80}}\]\s(?:\[[^\]]{{0,80}}\]\s)?(?P<spring>[\w.$\[\]/]+)\s*:
+    | (?P<thread>\[[^\[\]]{{1,60}}\])(?=\s+(?-i:{_LEVELS})\b)
+    | (?P<access>[\da-fA-F.:]{{3,45}}\s\S{{1,80}}\s\S{{1,80}}\s
+      \[\d\d/[A-Z][a-z]{{2}}/\d{{4}}:\d\d:\d\d:\d\d\s[+-]\d{{4}}\])(?=\s")
+    | (?P<nginx>\d+\#\d+:(?:\s\*\d+)?(?=\s))
     | (?P<bare>{_LEVELS})(?=[\s:|\]\-—–]|$)(?::[\w.]+:(?=\S))?:?
     | \[NeMo\s(?P<nemo>[IWEDF])\s(?P<nemo_t>{_ISO})\s[^\]]*\]
     | \[(?P<hf>{_LEVELS})\|(?:(?P<hf_t>{_ISO})|[^\]\s]*)\](?:\s(?P<hf_f>[\w./]+:\d+))?(?:\s(?P<hf_t2>{_ISO}))?\s>>
@@ -47,6 +55,11 @@ _TOKEN = re.compile(
 # A level is shouted; "error" in the middle of a sentence is none.
 _SHOUTED = re.compile(r"[A-Z]+$|[\u4e00-\u9fff]+$")
 _SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)(?!-?(?:\d+\.\d+|nan), )")  # `100: 2.51, 2.73 avg` is Darknet's
+_LOGFMT = re.compile(r"(?:^|\s)(?:level|lvl|severity)=\"?([A-Za-z]{1,9})\b")
+_LOGFMT_TIME = re.compile(rf"(?:^|\s)(?:ts|time|timestamp|t)=\"?({_ISO})")
+_STATUS = re.compile(r"\" (\d{3})(?: |$)")
+_SYSLOG: tuple[Level, ...] = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG")
+"""By the severity of a syslog priority (RFC 5424, table 2)."""
 _SKIP = re.compile(r"[\s|>\-—–]*")
 _LOGGER = re.compile(
     r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b)"
@@ -106,11 +119,21 @@ def peel(text: str, mtime: float | None = None) -> Prefix:
             else:
                 break
         else:
-            break
+            more = front(text, start, mtime, timed=prefix.time is not None)
+            if more is None and prefix.node is None and prefix.level is None:
+                more = label(text, start)
+            if more is None:
+                break
+            _add(prefix, more)
+            at = more.end
     prefix.end = prefix.labels_end = at
     if at:
         rest = _MESSAGE.match(text, at)
         prefix.end = rest.end() if rest else at
+    if prefix.level is None and "l=" in text[:200] and (found := _LOGFMT.search(text, 0, 200)):
+        prefix.level = LEVEL_NAMES.get(found[1].upper())
+        if prefix.time is None and (when := _LOGFMT_TIME.search(text, 0, 200)):
+            prefix.time = times.iso(when[1])
     if prefix.level is None and _QUIET_ERROR.match(text, prefix.end):
         prefix.level = "ERROR"
     return prefix
@@ -126,10 +149,22 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
         when = times.iso(group("iso").strip("[]:"))
         if prefix.time is None or when is not None:
             prefix.time = when
+    elif found := group("env_t"):
+        prefix.time, prefix.level = times.iso(found), LEVEL_NAMES.get(group("env_l"))
+        prefix.labels["module"] = group("env_m")[:100]
     elif found := (group("level") or group("bare")):
-        if not _SHOUTED.match(found):
+        # behind a time, structlog and nginx say it quietly: `[error    ]`
+        if not _SHOUTED.match(found) and (prefix.time is None or not group("level")):
             return False
-        prefix.level = LEVEL_NAMES.get(found, "INFO")
+        prefix.level = LEVEL_NAMES.get(found.upper(), "INFO")
+    elif found := group("pri"):
+        prefix.level = _SYSLOG[int(found) & 7]
+    elif found := group("access"):
+        prefix.time = times.access(found[found.index("[") + 1 : -1])
+        status = _STATUS.search(token.string, token.end())
+        prefix.level = "WARN" if status and status[1][0] == "5" else "INFO"
+    elif found := group("spring"):
+        prefix.labels["module"] = found
     elif group("rank_n"):
         prefix.rank = int(group("rank_n"))
     elif group("local_n"):
@@ -182,6 +217,20 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
     elif kind == "file":
         prefix.labels.setdefault("module", safe(token[0].strip("[]: ")[:100]))
     return True
+
+
+def _add(prefix: Prefix, more: Front) -> None:
+    if more.time is not None:
+        prefix.time, prefix.guessed = more.time, more.guessed
+    elif more.later and prefix.time is not None:
+        prefix.time += more.later
+    prefix.node = more.node or prefix.node
+    if more.rank is not None:
+        prefix.rank = more.rank
+    if more.local_rank is not None:
+        prefix.local_rank = more.local_rank
+    if more.module:
+        prefix.labels.setdefault("module", more.module)
 
 
 def _without_year(prefix: Prefix, month: int, day: int, of_day: str, mtime: float | None) -> None:

@@ -22,6 +22,8 @@ from trainmon.parsing.tracebacks import Tracebacks
 
 _MAX_HELD = 12
 _MAX_PLANS = 512
+_NEIGHBOURS = 60
+"""Lines behind one with a time within which an error without one is taken to be as old: tracebacks have none."""
 _PRIORITY: dict[str | None, int] = {"FATAL": 1, "ERROR": 2}
 
 
@@ -74,6 +76,7 @@ class RecordMaker:
         self._line_start = 0
         self._out: list[Record] = []
         self._time: float | None = None
+        self._time_line = 0
         self._outer_time: float | None = None
 
     def _record(self, kind: RecordKind, prefix: Prefix | None) -> Record:
@@ -169,7 +172,10 @@ class RecordMaker:
             elif self.total_steps is not None:
                 record.values["total_steps"] = self.total_steps
         if record.time is not None:
-            self._time = record.time
+            self._time, self._time_line = record.time, record.line
+        elif kind == "error" and self._time is not None and 0 <= record.line - self._time_line <= _NEIGHBOURS:
+            record.time = self._time
+            record.extra["time_guess"] = True
 
     def _name(self, record: Record, hit: Hit | None, otherwise: str) -> None:
         if hit is None or (hit.code == "UNKNOWN_ERROR" and otherwise != hit.code):

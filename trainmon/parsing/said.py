@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from trainmon.model import Record
 from trainmon.parsing import detect, hf
 from trainmon.parsing.clean import safe
+from trainmon.parsing.javatraces import JavaTraces, Trace
 from trainmon.parsing.prefix import Prefix
 from trainmon.parsing.records import RecordMaker
 from trainmon.parsing.tracebacks import Block, Stream, last_line
 
 _MESSAGE_LIMIT = 2000
+_PAIRS = re.compile(r"\w+=\S")
+_MSG = re.compile(r'\b(?:msg|message|event)=(?:"((?:[^"\\]|\\.){1,2000})"|(\S+))')
+_WHY = re.compile(r'\b(?:err|error|exception|reason)=(?:"((?:[^"\\]|\\.){1,2000})"|(\S+))')
 
 
 class SaidReader(RecordMaker):
     """Reads what a line says where it measures nothing."""
 
+    def _reset(self) -> None:
+        super()._reset()
+        self._java = JavaTraces()
+
     def _said(self, text: str, message: str, prefix: Prefix) -> None:
         """A line without numbers: an error, a warning, an event, a banner, or nothing."""
         level = prefix.level
+        message = _logfmt(message)
         bad = level == "ERROR" or level == "FATAL"
         if detect.harmless(message):
             return
@@ -68,6 +79,17 @@ class SaidReader(RecordMaker):
             self._traceback(stream, block, prefix, body.strip() if what == "end" else "")
         return what in ("inside", "end")
 
+    def _in_java(self, text: str, prefix: Prefix) -> bool:
+        inside, ended = self._java.feed((prefix.rank, prefix.local_rank, prefix.node), text[prefix.labels_end :])
+        if ended is not None:
+            self._java_trace(ended)
+        return inside
+
+    def _java_ended(self) -> None:
+        """Nothing follows the stacks that are open."""
+        for _, trace in self._java.close():
+            self._java_trace(trace)
+
     def _traceback(self, stream: Stream, block: Block, prefix: Prefix | None, last: str) -> None:
         """The end of a traceback, whole or cut off, is one error."""
         record = self._record("error", prefix)
@@ -83,6 +105,24 @@ class SaidReader(RecordMaker):
         if block.frame:
             record.extra["at"] = safe(block.frame)[:300]
         hit = self._classify.classify(message, "ERROR") if self._classify is not None and last else None
+        self._name(record, hit, "GENERIC_TRACEBACK")
+        self._emit(record)
+
+    def _java_trace(self, trace: Trace) -> None:
+        """A Java exception with its stack is one error; without frames it is a line like any other."""
+        if trace.lines == 1 or (not trace.at and not trace.cause):
+            at, self.lines, self._line_start = (self.lines, self._line_start), trace.line - 1, trace.offset
+            self._said(trace.head, trace.head, trace.prefix)
+            self.lines, self._line_start = at
+            return
+        record = self._record("error", trace.prefix)
+        record.line, record.offset = trace.line if self._numbered else 0, trace.offset
+        record.level = "ERROR"
+        said = trace.head.strip() + (f" (caused by {trace.cause})" if trace.cause else "")
+        record.message = record.text = safe(said)[:_MESSAGE_LIMIT]
+        if trace.at:
+            record.extra["at"] = safe(trace.at)[:300]
+        hit = self._classify.classify(said, "ERROR") if self._classify is not None else None
         self._name(record, hit, "GENERIC_TRACEBACK")
         self._emit(record)
 
@@ -108,3 +148,11 @@ class SaidReader(RecordMaker):
         hit = self._classify.classify(last or said, record.level) if self._classify else None
         self._name(record, hit, "GENERIC_TRACEBACK" if last else "UNKNOWN_ERROR")
         self._emit(record)
+
+
+def _logfmt(message: str) -> str:
+    """What a line of `key=value` says: its `msg`, and why."""
+    if not _PAIRS.match(message) or not (said := _MSG.search(message)):
+        return message
+    why = _WHY.search(message)
+    return (said[1] or said[2]) + (f": {why[1] or why[2]}" if why else "")

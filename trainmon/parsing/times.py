@@ -56,6 +56,14 @@ def _loose(text: str) -> float | None:
     return when
 
 
+def access(text: str) -> float | None:
+    """`10/Oct/2000:13:55:36 -0700`, as web servers write it; None when it is no such time."""
+    number = month(text[3:6])
+    if not number:
+        return None
+    return iso(f"{text[7:11]}-{number:02d}-{text[:2]}T{text[12:20]}{text[21:]}")
+
+
 def epoch(number: float) -> float | None:
     """A Unix time in seconds, milliseconds, microseconds or nanoseconds; None when it can't be one."""
     for limit, scale in ((1e8, 1.0), (1e11, 1e-3), (1e14, 1e-6), (1e17, 1e-9)):
