@@ -8,7 +8,7 @@ from trainmon.model import Record
 from trainmon.parsing import hf
 from trainmon.parsing.clean import decode
 from trainmon.parsing.json_engine import summary
-from trainmon.parsing.line import Row
+from trainmon.parsing.line import Line, Row
 from trainmon.parsing.names import resolve
 from trainmon.parsing.plan import Plan, fill
 from trainmon.parsing.postfix import read_bar
@@ -33,7 +33,9 @@ class BarReader(SaidReader):
         at = 0
         while b"%|" in data and (found := hf.find_bar(data, at)) is not None:
             before = data[at : found.start()]
-            if b"{'" in before or (self._groups.open and before.strip()):
+            if self._groups.open and before.strip() and b"{'" not in before and self._table_row(before):
+                before = b""
+            elif b"{'" in before or (self._groups.open and before.strip()):
                 self._plain(before)
                 before = b""
             elif b"=" in found[0] or any(digit in before for digit in _DIGITS):
@@ -48,6 +50,21 @@ class BarReader(SaidReader):
         elif len(rest := data[at:].strip()) > 3:
             self._plain(rest)
 
+    def _table_row(self, before: bytes) -> bool:
+        """The row of a table with a bar behind it, which is drawn again and again: the last state of it is a record."""
+        text = decode(before[-_MAX_TEXT:])
+        prefix = peel(text, self.mtime)
+        rows = self._groups.line(self._line(text, prefix))
+        for row in rows or ():
+            key = (next(iter(row.pairs.items()), None), prefix.rank, prefix.local_rank)
+            held, self._bar = self._bar, (key, row)
+            if held is not None and held[0] != key:
+                self._rows([held[1]])
+        return rows is not None
+
+    def _line(self, text: str, prefix: Prefix) -> Line:
+        return Line(text, prefix, self.lines + 1, self._line_start)
+
     def _measured_bar(self, before: bytes, bar: bytes) -> None:
         """A bar with numbers beside its counter, drawn again and again: the last state of a count is its record."""
         text = decode(before[-_MAX_TEXT:])
@@ -56,7 +73,7 @@ class BarReader(SaidReader):
         if told is None:
             return
         count, pairs = told
-        key = (pairs.get("epoch"), count, prefix.rank, prefix.local_rank)
+        key = (*count, prefix.rank, prefix.local_rank)
         held, self._bar = self._bar, (key, Row(pairs, "bar", self.lines + 1, self._line_start, prefix, "metrics"))
         if held is not None and held[0] != key:
             self._rows([held[1]])

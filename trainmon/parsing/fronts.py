@@ -28,7 +28,10 @@ _HOST = (
     r"(?:(?:worker|node|host|machine|trainer|pod|server|compute|slave|ps)[-_.]?\d+|[a-z]{2,15}\d{2,5}(?:[-.][a-z0-9]+)*"
     r"|(?=[\w.-]*\d)[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?:\.[a-z0-9.-]+)?)"
 )
-_NO_NUMBER = r"(?![-+]?[\d.,]+(?:[eE][-+]?\d+)?[%a-zA-Z]{0,3}(?:[\s,|;/)]|$)|(?:nan|inf)\b)"
+_NO_NUMBER = (
+    r"(?!(?!\d{2,4}[-/]\d\d[-/]|\d\d:\d\d:|\d+ \| [a-z])"
+    r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?[%a-zA-Z]{0,3}(?:[\s,|;/)]|$)|(?:nan|inf)\b)"
+)
 _FRONT = re.compile(
     rf"""
       \[?(?P<us>\d\d/\d\d/\d{{4}})\s(?P<us_t>{_DAY})(?:\s(?P<us_h>[AP]M))?\]?
@@ -80,12 +83,13 @@ class Front:
     """Seconds that a zone behind a time adds to it."""
 
 
-def front(text: str, at: int, mtime: float | None, *, timed: bool) -> Front | None:
+def front(text: str, at: int, mtime: float | None, *, timed: bool, inner: bool) -> Front | None:
     """The front at that place, if there is one.
 
     Args:
         mtime: The file's time, for times without year or date (Unix seconds).
-        timed: A time stood before it: what looks like one is another thing then.
+        timed: A time stood before it, as a container runtime sets one before the program's own.
+        inner: A level stood before it: what looks like a time is another thing then.
     """
     if text[at : at + 1] not in _HEADS and text[at : at + 3] not in _WORDS:
         return None
@@ -103,7 +107,7 @@ def front(text: str, at: int, mtime: float | None, *, timed: bool) -> Front | No
         return Front(end)
     if found["zone"]:
         return Front(end, later=_ZONES.get(found["zone"], 0) * 3600.0) if timed else None
-    if timed:
+    if timed and inner:
         return None
     when, guessed = _when(found, mtime)
     return Front(end, when, guessed) if when is not None or guessed else None

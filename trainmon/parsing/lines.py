@@ -16,7 +16,6 @@ from trainmon.parsing.agent import HEAD as AGENT
 from trainmon.parsing.clean import decode, strip_codes
 from trainmon.parsing.javatraces import Trace
 from trainmon.parsing.joiner import Held, Joiner
-from trainmon.parsing.line import Line
 from trainmon.parsing.own_lines import OwnLineReader
 from trainmon.parsing.prefix import Prefix, peel
 from trainmon.parsing.splitter import LIMIT
@@ -24,6 +23,11 @@ from trainmon.parsing.tracebacks import HEADS, Stream
 from trainmon.samples import KEY
 
 _TEE = re.compile(rb"(?=\[default\d+\]:)")
+_REPR = re.compile(
+    r"\b(?:(?:np|numpy|jnp|jax|torch|mindspore)\.)?(?:b?float(?:16|32|64)?|int(?:8|16|32|64)|[Aa]rray|[tT]ensor|DeviceArray)"
+    r"\(\s*(?:shape=\[[^\]]{0,30}\][^()]{0,80}?value=\s?)?\[?\s*([-+]?(?:[\d.]|nan|inf)[^(),\[\]]{0,60})[^()]{0,200}\)"
+)
+"""A number as libraries show it: `tensor(2.31, device='cuda:0')`, `np.float64(0.5)`, `Array(1., dtype=float32)`."""
 _MAX_TEXT = 1 << 14
 _CALM = frozenset({"DEBUG", "INFO", "WARN"})
 
@@ -37,7 +41,11 @@ class LineReader(OwnLineReader):
             self._object(data)
             return
         if b"[default" in data[1:]:  # torchrun glues what one rank prints behind the unfinished line of another
-            for part in _TEE.split(data, 256):
+            first, *others = _TEE.split(data, 256)
+            outer = decode(first[:_MAX_TEXT])
+            if first.strip() and peel(f"{outer}x", self.mtime).end >= len(outer):  # labels of a launcher around it
+                others, first = [first + part for part in others], b""
+            for part in (first, *others):
                 if part:
                     self._part(part)
         else:
@@ -57,10 +65,13 @@ class LineReader(OwnLineReader):
             return
         if self._java.open and self._in_java(text, prefix):
             return
+        message = text[prefix.end :]
+        told = len(message) < 200 and self._patterns.epochs.told(message, self.lines + 1)
         if (rows := self._groups.line(self._line(text, prefix))) is not None:
             self._rows(rows)
             return
-        message = text[prefix.end :]
+        if told:
+            return
         if message.startswith(HEADS):
             stream: Stream = (prefix.rank, prefix.local_rank, prefix.node)
             cut = self._tracebacks.begin(stream, self.lines + 1, self._line_start)
@@ -103,11 +114,11 @@ class LineReader(OwnLineReader):
         finally:
             (self.lines, self._line_start), self._whole = at, False
 
-    def _line(self, text: str, prefix: Prefix) -> Line:
-        return Line(text, prefix, self.lines + 1, self._line_start)
-
     def _measured(self, text: str, message: str, prefix: Prefix) -> bool:
         """True when the line was a record of numbers (or a broken one)."""
+        if "(" in message and ("float" in message or "rray(" in message or "ensor(" in message or "int" in message):
+            message = _REPR.sub(r"\1", message)
+            text = text[: prefix.end] + message
         at = message.find("{")
         if at >= 0 and message.rstrip()[-1:] in "}]":
             following = message[at + 1 : at + 2]
@@ -157,7 +168,9 @@ class LineReader(OwnLineReader):
             self._docker(found)
             return
         line = self.lines + 1 if self._numbered else 0
-        record = Record("log", self.source, line, self._line_start, None, self.node, self.rank, self.local_rank)
+        record = Record(
+            "log", self.source, line, self._line_start, self._outer_time, self.node, self.rank, self.local_rank
+        )
         if self._labels:
             record.labels.update(self._labels)
         if self._json.read(record, found):

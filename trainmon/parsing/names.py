@@ -35,7 +35,7 @@ _OTHERS: dict[str, tuple[int, str]] = {
     word: (_KINDS[group["kind"]], group["name"]) for group in _DATA["other"] for word in group["spellings"].split()
 }
 _EVAL = re.compile(
-    r"(?:(?:eval|evaluation|val|valid|validation|test|dev)_(?!time|step|iter|epoch)|(?:验证集?|测试集?|评估)_?)(.+)"
+    r"(?:(?:eval|evaluation|val|valid|validation|test|dev)_(?!time|step|iter|epoch(?!_loss))|(?:验证集?|测试集?|评估)_?)(.+)"
 )
 _MILLISECONDS = frozenset(["ms_batch", "ms_step", "ms_iter", "ms_it", "ms_per_step", "ms_per_batch", "bch"])
 _TIMING = re.compile(r"timing(?:_s)?_(.+)")

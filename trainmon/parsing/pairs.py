@@ -19,7 +19,7 @@ _UNITS = (
 )
 _FIGURE = r"(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE = re.compile(
-    r"(?<![\w.@])(?<![\w)]-)(?:"
+    r"(?<![A-Za-zÀ-ÿ\d_.@])(?<![\w)]-)(?:"
     # A date, a time of day, a duration, a version: one thing, and no measurement but by its name.
     r"(?P<when>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?"
     r"|(?:\d{1,9} days?,? )?\d{1,9}:\d\d(?::\d\d)?(?:\.\d+)?(?![\w:])"
@@ -50,6 +50,8 @@ _SPEEDS = frozenset(["speed", "rate", "速度", "throughput", "perf"])
 _SIDES = frozenset(["train", "training", "epoch"])
 _WITHIN = frozenset(["batch", "minibatch", "mini_batch", "iter", "iters", "iteration", "itr", "it", "step", "batches"])
 _COUNTERS = _WITHIN | {"update", "updates", "episode", "round", "generation"}
+_WHOLE_TIMES = frozenset(["epoch", "total", "wall", "elapsed", "training", "eval", "evaluation", "validation", "val"])
+"""Beside one of these words a time is no step's."""
 _SPACED_WORDS = frozenset(["步数", "步", "轮", "损失", "学习率", "batch", "update", "updates", "episode", "time"])
 
 Shape = tuple[str, ...]
@@ -108,6 +110,9 @@ def names_of(shape: Shape) -> tuple[tuple[str, ...], tuple[str, ...]]:
         key = _key(before, after, names, i)
         if words := _SPLIT_WORD.findall(before):
             side = "" if words[-1].lower().startswith("train") else "val_"
+        if key == "\0again":
+            key = names[-1] if resolve(names[-1]).name not in FIELDS or "loss" in resolve(names[-1]).name else ""
+            names[-1] = "" if key else names[-1]
         if key and key[0] != "\0" and key in names:  # `Train Loss 1 Acc 2 | Val Loss 3 Acc 4`
             key = side + key if side and side + key not in names else ""
         names.append(key)
@@ -136,12 +141,16 @@ def _key(before: str, after: str, names: list[str], i: int) -> str:
     if text.strip() == ":" and _OVER.match(after):
         return "\0inner"
     if assigned := _ASSIGN.search(before):
+        if i and not before[: assigned.start()].strip() and names[-1] and names[-1][0] != "\0":
+            return "\0again"  # `avg loss over last 10: 2.345`
         return _trim(_last_key(before[: assigned.start()]))
+    if before.endswith(",") and (word := before.strip(" ,")) and "," not in word and _well_known(word) == word:
+        return word  # `step,1000,loss,2.345`
     if i and text[-1:] == "(" and text.strip() == "(":
         return ""  # `1.08 (1.13)`: the mean of what stands before it
     if text[-1:] in "[(" and (word := _last_key(text[:-1])):
         return word if _well_known(word) else ""
-    if text.strip(" ]()%[") == "" and "[" in text and _OVER.match(after):
+    if text.strip(" ]()%[") == "" and ("[" in text or (i == 0 and text == "(")) and _OVER.match(after):
         return "\0inner"
     if text.strip(" ][") == "" and "[" in text and i == 0 and after[:1] in "],":
         return "\0bracket"
@@ -203,7 +212,9 @@ def _well_known(key: str) -> str:
         bare = candidate.split("(")[0]
         slot = resolve(bare)
         if (slot.name in FIELDS and len(bare) > 1) or slot.name.startswith("eval_") or snake(bare) in _SPACED_WORDS:
-            return "step_time" if snake(bare) == "time" else bare
+            if snake(bare) != "time":
+                return bare
+            return "step_time" if i == 0 or snake(words[i - 1]) not in _WHOLE_TIMES else f"{words[i - 1]} time"
     return ""
 
 
@@ -218,6 +229,8 @@ def _settle(names: list[str]) -> None:
     """Which counter is the step, which counts within the epoch, and whose total the totals are."""
     if not names:
         return
+    if any("loss" in name for name in names):  # `loss train: 2.3, val: 2.4`
+        names[:] = ["val_loss" if name.lower() in ("val", "valid", "validation") else name for name in names]
     canonical = [resolve(name).name if name and name[0] != "\0" else "" for name in names]
     epoch = next((i for i, name in enumerate(canonical) if name == "epoch"), -1)
     inners = [i for i, name in enumerate(names) if name == "\0inner"]
@@ -230,7 +243,10 @@ def _settle(names: list[str]) -> None:
         if at >= 0 and snake(names[at].split(" ")[-1]) in _SIDES:
             names[at], epoch = "epoch", at
     if names[0] == "\0bracket" and inner < 0:  # `[0]\ttrain-logloss:0.6`, `[1,  2000] loss: 2.1`
-        names[0] = "step" if len(names) < 2 or names[1] else "epoch"
+        alone = len(names) < 2 or names[1] != ""
+        names[0] = "step" if alone else "epoch"
+        if not alone and len(names) > 2:  # `[2,  4000] loss: 1.8`
+            names[1] = "step"
     steps = [i for i, name in enumerate(canonical) if name == "step"]
     best = min(steps, key=lambda i: resolve(names[i]).place, default=-1)
     if best < 0 and inner < 0:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from trainmon.model import Record
 from trainmon.parsing import pairs
+from trainmon.parsing.epochs import Epochs
 from trainmon.parsing.formats import Format, LineRule
 from trainmon.parsing.json_engine import as_evaluation, summary
 from trainmon.parsing.names import FIELDS, resolve
@@ -23,7 +24,14 @@ _EQUALS = re.compile(
 )
 _EVALUATION = re.compile(
     r"\W*(?:(?:epoch|iter|step)\s?\(\s?)?"
-    r"(?:saving dict|validat\w*|valid|eval\w*|test(?:ing)?|val|dev|验证集?|评估|测试集?)(?![A-Za-z])(?! set up)",
+    r"(?:saving dict|validat\w*|valid|eval\w*|test(?:ing)?|val|dev|验证集?|评估|测试集?)(?![A-Za-z])(?! set up)"
+    r"|epoch\s?\[\d+\]\s(?:validation|valid|val|test)-",
+    re.IGNORECASE,
+)
+_ONE_SCORE = re.compile(
+    r"\W*(?:validation|valid|val|test|eval|evaluation|dev)[ _-](?:set[ _])?"
+    r"(?P<name>loss|accuracy|acc|perplexity|ppl|bpb)"
+    r"\s?(?:\([\w%]{1,8}\)\s?)?[:=]?\s?(?P<value>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\s?%?\s*$",
     re.IGNORECASE,
 )
 _COUNTING = frozenset({"step", "epoch", "epoch_step"})
@@ -124,12 +132,16 @@ class PatternEngine:
 
     Args:
         formats: All formats; those of other engines are ignored. Their order is the order of trying.
+
+    Attributes:
+        epochs: The epoch that was told above the lines.
     """
 
     def __init__(self, formats: Sequence[Format]) -> None:
         self.formats = formats
         self._rules: list[tuple[Format, LineRule]] = [(f, r) for f in formats if f.engine == "pattern" for r in f.lines]
         self._plans: dict[tuple[str, ...], Plan] = {}
+        self.epochs = Epochs()
 
     def read(self, record: Record, text: str, start: int) -> str | None:
         """Fill `record` from a line.
@@ -148,10 +160,16 @@ class PatternEngine:
                 if literal not in text:
                     break
             else:
-                match = rule.pattern.match(text, start) if rule.where == "message" else rule.pattern.search(text)
+                if rule.where == "message":
+                    match, behind = rule.pattern.match(text, start), text
+                elif (match := rule.pattern.search(text)) is None and start:  # `^`, where labels stand before it
+                    behind = text[start:]
+                    match = rule.pattern.search(behind)
+                else:
+                    behind = text
                 if match is None:
                     continue
-                outcome = self._apply(record, format_, rule, match, text, start)
+                outcome = self._apply(record, format_, rule, match, behind, start if behind is text else 0)
                 if outcome is None:
                     continue
                 if place and not outcome and rule.first:  # the rule that fits this file is tried first from now on
@@ -190,9 +208,13 @@ class PatternEngine:
 
     def generic(self, record: Record, text: str, start: int) -> str | None:
         """The fallback: a record needs a counter, and a loss or two other measurements, with numbers on its line."""
-        found = pairs.read(text[start:])
+        message = text[start:]
+        own = pairs.read(message)
+        found = own
+        if self.epochs.head and own and "poch" not in message:
+            found = pairs.read(self.epochs.head + message)
         if len(found) < 2:
-            return None
+            return self._alone(record, text, start) if own else None
         key = tuple(found)
         plan = self._plans.get(key) or self._learn(key, resolve_plan(key))
         names = plan.names
@@ -202,6 +224,12 @@ class PatternEngine:
             return self._evaluated(record, plan, found, text, start)
         if names.isdisjoint(_TELLING) and not any(map(lossy, names)) and len(names & FIELDS.keys()) < 4:
             return self._evaluated(record, plan, found, text, start)
+        if (
+            found is not own
+            and not self.epochs.belongs(message)
+            and _COUNTING.isdisjoint(resolve_plan(tuple(own)).names)
+        ):
+            return None
         fill(record, plan, found.values())
         if not (record.values.keys() & _COUNTING or "epoch_step" in record.extra) or not (
             record.values.keys() - _STEPLESS or any(map(lossy, record.extra))
@@ -214,10 +242,20 @@ class PatternEngine:
         self._finish(record, plan, text, start)
         return ""
 
+    def _alone(self, record: Record, text: str, start: int) -> str | None:
+        """`Validation perplexity: 34.5`: an evaluation of one value is all that its line says."""
+        match = _ONE_SCORE.match(text, start)
+        if match is None:
+            return None
+        found = {f"val_{match['name']}": match["value"]}
+        return self._evaluated(record, resolve_plan(tuple(found)), found, text, start)
+
     def _evaluated(self, record: Record, plan: Plan, found: dict[str, str], text: str, start: int) -> str | None:
         """`Test set: Average loss: 0.3000, Accuracy: 9200/10000 (92%)`: an evaluation may go without a counter."""
         scored = [name for name in plan.names if name in _SCORED or _SCORE.search(name)]
-        if not scored or len(text) - start > _MAX_SENTENCE or not _EVALUATION.match(text, start):
+        if not scored or len(text) - start > _MAX_SENTENCE:
+            return None
+        if not (_EVALUATION.match(text, start) or self.epochs.evaluating(record.line)):
             return None
         fill(record, plan, found.values())
         if record.values.keys().isdisjoint(scored) and record.extra.keys().isdisjoint(scored):
@@ -232,12 +270,17 @@ class PatternEngine:
     def _finish(self, record: Record, plan: Plan, text: str, start: int) -> None:
         if record.kind == "summary":
             summary(record)
-        elif record.kind == "metrics" and _EVALUATION.match(text, start):
+        elif record.kind == "metrics" and (_EVALUATION.match(text, start) or self._below(record)):
             record.kind = "eval"
         if record.kind == "eval":
             as_evaluation(record)
+            if record.format == "generic" and "step" not in record.values and "step_time_s" in record.values:
+                record.extra["eval_time_s"] = record.values.pop("step_time_s")  # what the evaluation took
         if "mfu" in record.values and float(record.values["mfu"]) < 0:
             del record.values["mfu"]  # nanoGPT prints -100 until it has measured
+
+    def _below(self, record: Record) -> bool:
+        return "step" not in record.values and self.epochs.evaluating(record.line)
 
     def _plan(self, format_: Format, found: dict[str, str]) -> Plan:
         key = (format_.name, *found)

@@ -37,7 +37,11 @@ _WEAK = frozenset(
 """Beside these alone a bar is one of loading or of evaluation."""
 
 
-def read_bar(before: str, bar: str) -> tuple[int, dict[str, object]] | None:
+Count = tuple[object, int]
+"""Epoch and counter of a bar."""
+
+
+def read_bar(before: str, bar: str) -> tuple[Count, dict[str, object]] | None:
     """The count of a whole bar and what it measures, as pairs; None for one that only counts.
 
     Args:
@@ -74,17 +78,18 @@ def read_bar(before: str, bar: str) -> tuple[int, dict[str, object]] | None:
             names.add("epoch")
     for name, value in measures.items():
         pairs.setdefault(name, value)
+    count = next((value for name, value in measures.items() if resolve(name).name == "epoch"), None), n
     within = _EPOCH.search(description) is not None and "epoch" in names
     if "step" in names or "step" in pairs:
         pairs.pop("total_steps", None) if within else None
         if not within and "step" in pairs:
             pairs.setdefault("total_steps", total)
-        return n, pairs
+        return count, pairs
     if within:
         pairs["epoch_step"], pairs["steps_per_epoch"] = n, total
     else:
         pairs["step"], pairs["total_steps"] = n, total
-    return n, pairs
+    return count, pairs
 
 
 def _postfix(rest: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from trainmon.parsing.plan import LEVEL_NAMES
 
 _LEVELS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL|CRIT|SEVERE|TRACE|SUCCESS"
 _ISO = r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d| UTC)?"
+_NO_PROCESS = r"(?:epoch|step|iter\w*|loss|train\w*|valid\w*|val|test\w*|eval\w*|error|warning|info)\b"
 _TOKEN = re.compile(
     rf"""
       \[(?P<env_t>{_ISO})\s(?P<env_l>(?-i:{_LEVELS}))\s+(?P<env_m>[\w:.]+)\]
@@ -26,7 +27,7 @@ _TOKEN = re.compile(
     | \[\s*(?P<level>{_LEVELS}|信息|警告|错误|严重)\s*(?::[\w.]+)?\]:?
     | <(?P<pri>\d{{1,3}})>(?:1\s(?=\d{{4}}-))?(?=[A-Z\d])
     | \d+\s---\s\[[^\]]{{0,80}}\]\s(?:\[[^\]]{{0,80}}\]\s)?(?P<spring>[\w.$\[\]/]+)\s*:
-    | (?P<thread>\[[^\[\]]{{1,60}}\])(?=\s+(?-i:{_LEVELS})\b)
+    | (?P<thread>\[(?!\d\d:\d\d|[Rr]ank)[^\[\]]{{1,60}}\])(?=\s+(?-i:{_LEVELS})\b)
     | (?P<access>[\da-fA-F.:]{{3,45}}\s\S{{1,80}}\s\S{{1,80}}\s
       \[\d\d/[A-Z][a-z]{{2}}/\d{{4}}:\d\d:\d\d:\d\d\s[+-]\d{{4}}\])(?=\s")
     | (?P<nginx>\d+\#\d+:(?:\s\*\d+)?(?=\s))
@@ -43,7 +44,7 @@ _TOKEN = re.compile(
     | \[(?P<node>(?:worker|node|host|trainer|pod|master|ps)[\w.-]*?)(?::(?P<node_r>\d{{1,9}}))?\]:?
     | \[?(?P<md>\d\d/\d\d\s\d\d:\d\d:\d\d)(?:\s[\w.]+)?\]?:?
     | (?P<sys_m>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(?P<sys_d>\d\d?)\s(?P<sys_t>\d\d:\d\d:\d\d)\s
-      (?P<sys_h>[\w.-]+)\s(?P<sys_p>[\w./()-]+)(?:\[\d+\])?:
+      (?P<sys_h>[A-Za-z][\w.-]*|[\d.]+|[\da-f]*:[\da-f:]+)\s(?!{_NO_PROCESS})(?P<sys_p>[A-Za-z/(][\w./()@-]*)(?:\[\d+\])?:
     | \[(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)\]
     | \[(?P<mpi>\d+),(?P<mpi_r>\d{{1,9}})\]<std\w+>:
     | trace_id=(?P<trace>[\w.-]+)
@@ -54,7 +55,7 @@ _TOKEN = re.compile(
 )
 # A level is shouted; "error" in the middle of a sentence is none.
 _SHOUTED = re.compile(r"[A-Z]+$|[\u4e00-\u9fff]+$")
-_SRUN = re.compile(r" {0,3}(\d{1,5}): (?=\S)(?!-?(?:\d+\.\d+|nan), )")  # `100: 2.51, 2.73 avg` is Darknet's
+_SRUN = re.compile(r" {0,3}(\d{1,5}): {1,4}(?=\S)(?!-?(?:\d+\.\d+|nan), )")  # `100: 2.51, 2.73 avg` is Darknet's
 _LOGFMT = re.compile(r"(?:^|\s)(?:level|lvl|severity)=\"?([A-Za-z]{1,9})\b")
 _LOGFMT_TIME = re.compile(rf"(?:^|\s)(?:ts|time|timestamp|t)=\"?({_ISO})")
 _STATUS = re.compile(r"\" (\d{3})(?: |$)")
@@ -62,7 +63,7 @@ _SYSLOG: tuple[Level, ...] = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO"
 """By the severity of a syslog priority (RFC 5424, table 2)."""
 _SKIP = re.compile(r"[\s|>\-—–]*")
 _LOGGER = re.compile(
-    r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b)"
+    r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b(?!:[\w.<>]+:\d+ - ))"
     r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )"
 )
 _QUIET_ERROR = re.compile(r"(?:(?:[\w.-]+: )?(?:fatal )?error|Error|FATAL ERROR|fatal): ")
@@ -119,9 +120,14 @@ def peel(text: str, mtime: float | None = None) -> Prefix:
             else:
                 break
         else:
-            more = front(text, start, mtime, timed=prefix.time is not None)
-            if more is None and prefix.node is None and prefix.level is None:
-                more = label(text, start)
+            more = front(text, start, mtime, timed=prefix.time is not None, inner=prefix.level is not None)
+            if more is None and prefix.level is None:
+                if at and prefix.rank is None and (match := _SRUN.match(text, start)):
+                    prefix.rank = int(match[1])
+                    at = match.end()
+                    continue
+                if prefix.node is None:
+                    more = label(text, start)
             if more is None:
                 break
             _add(prefix, more)
@@ -220,7 +226,7 @@ def _take(prefix: Prefix, token: re.Match[str], mtime: float | None) -> bool:
 
 
 def _add(prefix: Prefix, more: Front) -> None:
-    if more.time is not None:
+    if more.time is not None and (prefix.time is None or not more.guessed):
         prefix.time, prefix.guessed = more.time, more.guessed
     elif more.later and prefix.time is not None:
         prefix.time += more.later

@@ -26,6 +26,8 @@ OPENERS: tuple[bytes, ...] = (
     b"Learning iteration ",
     b"LOSS",
     b"Images ",
+    b"= Step ",
+    b" Train step ",
 )
 """What begins one, for the test of a whole piece."""
 

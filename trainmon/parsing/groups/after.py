@@ -17,6 +17,8 @@ _CHAT = re.compile(r"epoch: (?P<epoch>\d+)\s?\|\s?step: (?P<step>\d+)\s?\|\s?ppo
 _SCORE = re.compile(r"\s*average reward score: (?P<reward>[-+\w.]+)")
 _LATENCY = re.compile(r"\|E2E latency=(?P<e2e>[\d.]+s)")
 _SAMPLES = re.compile(r"\|CurSamplesPerSec=(?P<samples>[\d.]+)")
+_BEST = re.compile(r"\[\d+\]\t")
+"""LightGBM tells the best round once more."""
 _FAR = 12
 """Lines between a step and what is said of it."""
 
@@ -24,18 +26,34 @@ _FAR = 12
 class After:
     """What lines say of a step that was named shortly before."""
 
-    openers: tuple[str, ...] = ("valuat", "alidat", "|ppo_ep:", "| ppo_ep:", "average reward score", "|E2E latency")
+    openers: tuple[str, ...] = (
+        "best iteration is",
+        "valuat",
+        "alidat",
+        "|ppo_ep:",
+        "| ppo_ep:",
+        "average reward score",
+        "|E2E latency",
+    )
 
     def __init__(self) -> None:
         self.open = False
         self._epoch: dict[str, object] = {}
-        self._announced = 0
+        self._announced = self._best = 0
         self._step: dict[str, object] = {}
         self._at: Line | None = None
 
     def line(self, line: Line) -> list[Row] | None:
         """See `Group`."""
         text = line.text
+        if "best iteration is" in text:
+            self._best, self.open = line.number, True
+            return None
+        if self._best:
+            told, self._best = line.number - self._best <= 2, 0
+            self.open = self._at is not None or self._announced > 0
+            if told and _BEST.match(line.message):
+                return []
         if "ppo_ep" in text and _CHAT.search(text):
             rows = self._told()
             self._step, self._at = dict(reader.read(line.message)), line

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from trainmon.model import RecordKind
 from trainmon.parsing import pairs as reader
+from trainmon.parsing.groups.names import RESOLVERS
 from trainmon.parsing.line import Line, Row
+from trainmon.parsing.names import resolve
 
 _COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -28,6 +30,23 @@ _HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     # rsl_rl, legged_gym
     ("rsl_rl", re.compile(r"Learning iteration (?P<step>\d+)/(?P<total_steps>\d+)\s*$")),
+    ("nemo_rl", re.compile(r"=+ Step (?P<step>\d+)/(?P<total_steps>\d+) =+\s*$")),
+    (
+        "areal",
+        re.compile(
+            r"Epoch (?P<epoch>\d+)/(?P<total_epochs>\d+) Step (?P<epoch_step>\d+)/(?P<steps_per_epoch>\d+) "
+            r"Train step (?P<step>\d+)/(?P<total_steps>\d+) done"
+        ),
+    ),
+    # `Step: 100`, and nothing else on the line
+    (
+        "step_block",
+        re.compile(
+            rf"^[\s=*#>~-]*(?:global[ _])?(?:step|iteration|iter|update)\s?[:#=]?\s?(?P<step>{_COUNT})"
+            rf"(?:\s?(?:/|of)\s?(?P<total_steps>{_COUNT}))?[\s=*#:~-]*$",
+            re.IGNORECASE,
+        ),
+    ),
     # Coqui TTS
     (
         "coqui",
@@ -37,15 +56,18 @@ _HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
 )
 _PAIR = re.compile(
-    r"^(?:\s*(?:\| > |\* |- )?|\t+)(?P<key>[^\W\d_][^=:]{0,80}?)\s*[=:]\s*"
+    r"^(?:\s*(?:\| > |\* |- |• )?|\t+)(?P<key>[^\W\d_][^=:]{0,80}?)\s*[=:]\s*"
     r"(?P<value>[-+]?(?:[\d.]|nan|inf|<)\S*.{0,60})$"
 )
+_CELLS = re.compile(r"^\s*[│|┃]\s*(?P<key>[^│|┃]{1,100}?)\s*[│|┃]\s*(?P<value>[-+\dni.][^│|┃]{0,40}?)\s*[│|┃]\s*$")
 _COMPOSER = re.compile(r"^(?:Train|Eval)\s+")
-_RULES = frozenset("-#=*_ ")
+_RULES = frozenset("-#=*_ ─━═┌┐└┘├┤╔╗╚╝╭╮╰╯┬┴┼│")
 _MAX_PAIRS = 400
+_LONGEST = 200
 _MAX_BLOCKS = 32
 _STRAY = 3
-"""Lines of somebody else's between two lines of a block."""
+_STRAYS = {"nemo_rl": 40, "areal": 40}
+"""Lines of somebody else's between two lines of a block; programs that tell of each phase between header and values."""
 
 
 @dataclass(slots=True)
@@ -62,7 +84,21 @@ class _Block:
 class Headed:
     """Blocks of one file, by the labels in front of their lines."""
 
-    openers: tuple[str, ...] = ("[step=", "[batch=", "[token=", "[sample=", "Learning iteration ", "--> STEP: ")
+    openers: tuple[str, ...] = (
+        "[step=",
+        "[batch=",
+        "[token=",
+        "[sample=",
+        "Learning iteration ",
+        "--> STEP: ",
+        "= Step ",
+        " Train step ",
+        "tep",
+        "teration",
+        "STEP",
+        "iter",
+        "pdate",
+    )
 
     def __init__(self) -> None:
         self.open = False
@@ -70,9 +106,11 @@ class Headed:
 
     def line(self, line: Line) -> list[Row] | None:
         """See `Group`."""
+        if not self.open and len(line.text) > _LONGEST and "[" not in line.text:
+            return None
         stream = (line.prefix.rank, line.prefix.local_rank, line.prefix.node)
         for name, pattern in _HEADS:
-            if (match := pattern.search(line.text)) is not None:
+            if (match := pattern.search(line.message if name == "step_block" else line.text)) is not None:
                 rows = self._end(self._open_for(stream))
                 found = {key: value for key, value in match.groupdict().items() if value and "?" not in value}
                 found.pop("unit", None)
@@ -91,10 +129,11 @@ class Headed:
             return [] if block.format == "rsl_rl" and not bare else None
         # A line with a time or a level of its own begins something new, but where a launcher puts times everywhere.
         own = line.prefix.level is not None or (line.prefix.time is not None and block.line.prefix.time is None)
-        match = _PAIR.match(text) if not own else None
+        own = own and block.format != "areal"
+        match = (_PAIR.match(text) or _CELLS.match(text)) if not own else None
         if match is None or (block.format == "olmo" and not text.startswith((" ", "\t"))):
             block.stray += 1
-            return self._end(key) or None if block.stray > _STRAY or own else None
+            return self._end(key) or None if block.stray > _STRAYS.get(block.format, _STRAY) or own else None
         name = match["key"].strip()
         if block.format == "composer":
             block.evaluation = block.evaluation or name.startswith("Eval ")
@@ -119,8 +158,12 @@ class Headed:
         if block is None or not block.found:
             return []
         at = block.line
-        kind: RecordKind = "eval" if block.evaluation else "metrics"
-        return [Row(block.pairs, block.format, at.number, at.offset, at.prefix, kind, _resolver(block.format))]
+        kind: RecordKind | None = "eval" if block.evaluation else "metrics"
+        if block.format == "step_block":
+            kind = None  # its names tell
+        return [
+            Row(block.pairs, block.format, at.number, at.offset, at.prefix, kind, RESOLVERS.get(block.format, resolve))
+        ]
 
     def close(self) -> list[Row]:
         """See `Group`."""
@@ -130,9 +173,3 @@ class Headed:
         """See `Group`."""
         self._blocks.clear()
         self.open = False
-
-
-def _resolver(format_name: str):  # type: ignore[no-untyped-def]
-    from trainmon.parsing.groups.names import RESOLVERS
-
-    return RESOLVERS[format_name]

@@ -12,7 +12,8 @@ _STATE = re.compile(
     r"(?=[^\w]|\d+m?s|.{0,80}?(?:ETA: |step - |epoch - | - \d+s))"
     r".{0,200}?(?P<pairs>(?:\s-\s[A-Za-z_][\w /.-]{0,60}: [-+\w.]+)+)\s*$"
 )
-_PACE = re.compile(r"(?P<time>[\d.]+)(?P<unit>us|µs|ms|s)/(?:step|sample|epoch)")
+_PACE = re.compile(r"(?P<time>[\d.]+)(?P<unit>us|µs|ms|s)/(?:step|sample)")
+_BEHIND = re.compile(r"(?:\s-\s[\d.]+(?:us|µs|ms|s)/(?:epoch|step|sample))+\s*$")
 _PAIR = re.compile(r" - (?!ETA)([A-Za-z_][\w /.-]{0,60}): ([-+\w.]+)")
 
 
@@ -35,13 +36,13 @@ class Keras:
             self._epoch = {"epoch": match["epoch"], "total_epochs": match["total"]}
             self.open, self._idle = True, 0
             return rows
-        match = _STATE.match(text) if len(text) < 2000 else None
+        match = _STATE.match(_BEHIND.sub("", text)) if len(text) < 2000 else None
         if match is None:
             if self.open:
                 self._idle += 1
                 self.open = self._idle < 400
             return None
-        if not self._epoch and "/step" not in text and "ETA" not in text:
+        if not self._epoch and "/step" not in text and "/epoch" not in text and "ETA" not in text:
             return None
         self._idle = 0
         n = int(match["n"])

@@ -56,6 +56,17 @@ _RSL = {
     "Computation": "steps_per_sec",
 }
 _COQUI = {"step_time": "step_time", "loader_time": "data_time", "current_lr": "learning_rate", "grad_norm": "grad_norm"}
+_NEMO_RL = {"Avg Reward": "reward", "Total step time": "step_time", "Mean Generation Length": "completion_length"}
+
+
+def _areal(key: str) -> Slot:
+    """`grpo_actor/update/grad_norm/avg`: the algorithm in front, the statistic behind."""
+    parts = [part for part in key.split("/") if part not in ("avg", "update", "mean")]
+    name = "/".join(parts[1:] if len(parts) > 1 and parts[0].endswith(("actor", "critic")) else parts)
+    critic = parts[0].endswith("critic")
+    return resolve(
+        {"task_reward": "reward", "actor_loss": "policy_loss"}.get(name, f"critic_{name}" if critic else name)
+    )
 
 
 def _resolver(names: dict[str, str], units: dict[str, str]) -> Callable[[str], Slot]:
@@ -72,5 +83,7 @@ RESOLVERS: dict[str, Callable[[str], Slot]] = {
     "olmo": _resolver(_OLMO, _OLMO_UNITS),
     "composer": _resolver(_COMPOSER, _COMPOSER_UNITS),
     "rsl_rl": _resolver(_RSL, {}),
+    "nemo_rl": _resolver(_NEMO_RL, {}),
+    "areal": _areal,
     "coqui": _resolver(_COQUI, {}),
 }

@@ -12,7 +12,8 @@ from trainmon.parsing.values import MISSING, simple
 
 _NAME = re.compile(r"(?=.*[^\W\d])[\w #%./@()+*^'-]{1,60}$|#$")
 _APART = re.compile(r"[^\W\d][\w./@()%#+-]*(?: [^\W\d][\w./@()%#+-]*){0,2}$|#$")
-_RULE = re.compile(r"[\s|+:=\-_─━═┃│]+$")
+_RULE = re.compile(r"[\s|+:=\-_─━═┃│┡┩╇┏┓┳┗┛┻┌┐└┘├┤┬┴┼╞╡╪╔╗╚╝╠╣╦╩╬]+$")
+_BOX = str.maketrans("│┃║", "|||")
 _BLANKS = re.compile(r"\s{2,}|\t")
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 _COUNTERS = frozenset(
@@ -35,6 +36,7 @@ class _Table:
     absent: set[int] = field(default_factory=set)
     rows: int = 0
     idle: int = 0
+    indexed: bool = False
     held: Row | None = None
 
 
@@ -75,7 +77,14 @@ def header(text: str) -> tuple[str, list[str], int] | None:
     words = [snake(name) if name not in ("#", "E") else name.lower() for name in names]
     step = next((i for i, slot in enumerate(slots) if slot == "step"), -1)
     if step < 0:
-        step = next((i for i, word in enumerate(words) if word in _COUNTERS and slots[i] != "epoch"), -1)
+        step = next(
+            (
+                i
+                for i, word in enumerate(words)
+                if word in _COUNTERS and slots[i] != "epoch" and not (word == "e" and "#" in words)
+            ),
+            -1,
+        )
     epoch = next((i for i, slot in enumerate(slots) if slot == "epoch"), -1)
     if step >= 0:
         names[step] = "step"
@@ -104,6 +113,9 @@ class Tables:
         text = line.body if line.prefix.labels_end else line.text
         if not text.strip():
             return None
+        boxed = "│" in text or "┃" in text or "║" in text
+        if boxed:
+            text = text.translate(_BOX)
         stream = (line.prefix.rank, line.prefix.local_rank, line.prefix.node)
         table = self._tables.get(stream)
         if table is not None:
@@ -117,11 +129,12 @@ class Tables:
                 self.open = bool(self._tables)
                 if table.held is not None:
                     return [table.held]
-        if (found := header(line.message)) is None:
+        if (found := header(text if boxed else line.message)) is None:
             return None
         if len(self._tables) >= _MAX_TABLES:
             self._tables.pop(next(iter(self._tables)))
         self._tables[stream] = _Table(*found)
+        self._tables[stream].indexed = text[:1] == " "
         self.open = True
         return [table.held] if table is not None and table.held is not None else []
 
@@ -131,6 +144,8 @@ class Tables:
             cells = text.split(None, width)
             if len(cells) < width or len(cells) > width + 1:
                 return [] if _RULE.match(text) else None
+            if table.indexed and len(cells) > width and simple(cells[0]) is not None:
+                cells = cells[1:]  # pandas numbers its rows
             if len(cells) > width and not _trailing(cells[-1]):
                 return None
         else:
