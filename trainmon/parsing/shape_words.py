@@ -164,6 +164,10 @@ def told(shape: tuple[str, ...]) -> Slots:
             names.append(_total(names[-1]))
             continue
         name = key
+        if i == 0 and not key and shape[0].strip() in ("(", "[", "<", "#", "") and shape[1].strip() == "/":
+            name = "step"  # `(1200/50000) G: 0.6`
+        if i and not key and shape[i].strip() in (":", "=") and names[-1] and resolve(names[-1]).name != "step":
+            name, names[-1] = names[-1], ""  # `avg loss over last 10: 2.345`
         if name and name in names:
             name = separate + name if separate and separate + name not in names else ""
         names.append(name)
