@@ -12,11 +12,12 @@ class Counters:
         first_epoch: The number of its first epoch, 0 or 1; None until a record or a format tells.
     """
 
-    __slots__ = ("_last", "_within", "first_epoch")
+    __slots__ = ("_falls", "_last", "_within", "first_epoch")
 
     def __init__(self) -> None:
         self.first_epoch: int | None = None
         self._within: bool | None = None
+        self._falls: bool | None = None
         self._last = (0, 0)
 
     def complete(self, record: Record) -> None:
@@ -25,6 +26,9 @@ class Counters:
         A counter beside an epoch may also go on over the epochs: the first change of the epoch tells.
         """
         values, extra = record.values, record.extra
+        if "epoch_step" not in extra:
+            self._fallen(record)
+            return
         inner, length, epoch = extra.get("epoch_step"), extra.get("steps_per_epoch"), values.get("epoch")
         if type(inner) is not int or not isinstance(epoch, (int, float)) or not abs(epoch) < 1e9:
             return
@@ -48,3 +52,29 @@ class Counters:
             values["step"] = (whole - self.first_epoch) * length + inner
         if type(epochs) is int and epochs > 0 and "total_steps" not in values and (self._within or epochs == 1):
             values["total_steps"] = epochs * length
+
+    def _fallen(self, record: Record) -> None:
+        """`epoch 2/5, step 50/400` after `epoch 1/5, step 400/400`: what is called a step counts within the epoch."""
+        values = record.values
+        step, length, epoch = values.get("step"), values.get("total_steps"), values.get("epoch")
+        if (
+            type(step) is not int
+            or type(length) is not int
+            or not isinstance(epoch, (int, float))
+            or epoch != int(epoch)
+        ):
+            return
+        whole = int(epoch)
+        if self.first_epoch is None or whole < self.first_epoch:
+            self.first_epoch = 0 if whole == 0 else 1
+        before, last = self._last
+        if before and whole + 1 > before and self._falls is None:
+            self._falls = step < last == length
+        self._last = whole + 1, step
+        if self._falls and 0 <= step <= length:
+            record.extra["epoch_step"], record.extra["steps_per_epoch"] = step, length
+            values["step"] = (whole - self.first_epoch) * length + step
+            del values["total_steps"]
+            epochs = record.extra.get("total_epochs")
+            if type(epochs) is int and epochs > 0:
+                values["total_steps"] = epochs * length

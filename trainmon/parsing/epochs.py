@@ -25,13 +25,15 @@ class Epochs:
     """The epoch that a file told last.
 
     Attributes:
+        before: What lines between the epoch and its loss said, by name: `learning rate: 0.01`.
         head: What stands for it in front of the lines below, as a log would write it; "" before the first.
     """
 
-    __slots__ = ("_section", "head")
+    __slots__ = ("_section", "before", "head")
 
     def __init__(self) -> None:
         self.head = ""
+        self.before: dict[str, str] = {}
         self._section = -_BELOW - 1
 
     def evaluating(self, line: int) -> bool:
@@ -49,6 +51,7 @@ class Epochs:
             return True
         if len(message) > _LONGEST or (match := _HEAD.match(message)) is None:
             return False
+        self.before = {}
         self.head = f"epoch: {match['epoch']}" + (f"/{match['total']} | " if match["total"] else " | ")
         return True
 

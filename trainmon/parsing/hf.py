@@ -71,6 +71,7 @@ class Bars:
         per_epoch: Steps of an epoch, from a banner.
         epochs: Epochs of the training, from a banner; 0 when unknown.
         held: The record that waits for its step, and what came after it.
+        hoped: Whether a report has waited for the first bar.
         reached: Counter and total of the training's bar when it was last asked for.
     """
 
@@ -80,6 +81,7 @@ class Bars:
     last: bytes = b""
     held: list[Record] = field(default_factory=list)
     seen_since: bool = True
+    hoped: bool = False
     reached: tuple[int, int] | None = None
 
     def progress(self, newest: bytes) -> tuple[int, int] | None:
@@ -118,7 +120,8 @@ class Bars:
             found = bar(self.last)
             if found and _NAMELESS.match(found[2]):
                 self.total = found[1]
-        if self.total is None or not self.last or not self.seen_since:
+        hopes, self.hoped = not self.last and not self.hoped, True  # the first bar may come after the first report
+        if self.total is None or not (self.last or hopes) or not self.seen_since:
             self._settle_one(record, None)
             return False
         self.seen_since = False

@@ -28,7 +28,18 @@ _REPR = re.compile(
     r"\(\s*(?:shape=\[[^\]]{0,30}\][^()]{0,80}?value=\s?)?\[?\s*([-+]?(?:[\d.]|nan|inf)[^(),\[\]]{0,60})[^()]{0,200}\)"
 )
 """A number as libraries show it: `tensor(2.31, device='cuda:0')`, `np.float64(0.5)`, `Array(1., dtype=float32)`."""
+_OPENED = re.compile(r"\[(?:bold|dim|italic|red|green|yellow|blue|magenta|cyan|white|#[0-9a-f]{6})")
+_MARKUP = re.compile(
+    r"\[/[a-z_ ]{0,40}\]|\[(?:(?:not |on )?(?:bold|dim|italic|underline|blink|reverse|strike|(?:bright_)?(?:black|red"
+    r"|green|yellow|blue|magenta|cyan|white)|#[0-9a-f]{6}) ?){1,4}\]"
+)
+"""Rich's markup, printed by something else than Rich."""
+_REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\].*$")
+"""How Ray folds the same line of several workers."""
 _MAX_TEXT = 1 << 14
+_TEXTS = ("textPayload", "@message", "MESSAGE", "log", "line", "body", "text")
+"""Where other envelopes of a line have it: Google Cloud, CloudWatch, journald, Fluentd, OpenTelemetry."""
+_FIGURE = re.compile(r"\d")
 _CALM = frozenset({"DEBUG", "INFO", "WARN"})
 
 
@@ -54,10 +65,18 @@ class LineReader(OwnLineReader):
     def _reset(self) -> None:
         super()._reset()
         self._joiner = Joiner()
+        self._unsigned = False
+        """True while a line is read on which no literal of the formats stands."""
         self._whole = False
         """True while what was joined (or turned out to be several lines) is read."""
 
     def _text(self, text: str) -> None:
+        if "[/" in text and _OPENED.search(text):
+            text = _MARKUP.sub("", text)
+        self._repeated = 0
+        if "[repeated " in text and (match := _REPEATED.search(text)):
+            self._repeated = int(match[1])
+            text = text[: match.start()]
         prefix = peel(text, self.mtime)
         if self._joiner.open and self._joined(text, prefix):
             return
@@ -140,7 +159,7 @@ class LineReader(OwnLineReader):
             self._quarantine(text, outcome, prefix)
         else:
             if record.format is not None:
-                self._shapes.known(record.format)
+                self._shapes.known(message if self._unsigned else "")
             self._emit(record)
         return True
 
@@ -178,13 +197,37 @@ class LineReader(OwnLineReader):
             if record.level is None or record.level in _CALM:
                 self._emit(record)
                 return
-        elif KEY in found and self._agent(data, found, Prefix()):
+        elif self._envelope(record, found) or (KEY in found and self._agent(data, found, Prefix())):
             return
         self._json_log(record)
 
     def _agent(self, data: bytes, found: dict[str, Any] | None, prefix: Prefix) -> bool:
         """True when it was an agent's line; see `MachineReader`."""
         return False
+
+    def _envelope(self, record: Record, found: dict[str, Any]) -> bool:
+        """True when the message of a JSON line was itself a line with a measurement."""
+        said = record.message
+        payload = found.get("jsonPayload")
+        if said is None:
+            said = next((v for k in _TEXTS if isinstance(v := found.get(k), str)), None)
+        if said is None and isinstance(payload, dict) and isinstance(payload.get("message"), str):
+            said = payload["message"]
+        if said is None or len(said) > _MAX_TEXT or record.level in ("ERROR", "FATAL") or not _FIGURE.search(said):
+            return False
+        outer, before = self._outer_time, len(self._out)
+        self._outer_time = record.time if record.time is not None else outer
+        message = strip_codes(said.encode("utf-8", "replace")).decode("utf-8", "replace").strip("\r\n")
+        prefix = peel(message, self.mtime)
+        if "\n" in message or not self._measured(message, message[prefix.end :], prefix):
+            self._outer_time = outer
+            return False
+        self._outer_time = outer
+        for made in self._out[before:]:
+            made.node = made.node or record.node
+            made.rank = record.rank if made.rank is None else made.rank
+            made.local_rank = record.local_rank if made.local_rank is None else made.local_rank
+        return True
 
     def _docker(self, found: dict[str, Any]) -> None:
         """Docker's json-file driver: the line stands inside."""

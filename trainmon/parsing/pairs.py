@@ -37,7 +37,7 @@ _WIDE = str.maketrans("：，（）＝；｜【】％／、。［］", ":,()=;|[
 _SEPARATOR = re.compile(r"[|,;{}<>\[\]\t\"]|\s-\s|\s{2,}|(?<![\w)])[()](?!\d)|->|=>")
 _KEY_END = re.compile(r"(?:[^\W\d_]|[_@])(?:[\w./@%#+*^-]|\s(?=\S))*(?:\s?[(\[][^()\[\]]{1,24}[)\]])?$")
 _ASSIGN = re.compile(r"\s*(?:[:=~]|\bis\b)\s*(?:tensor\()?[\[({'\"$]{0,2}\s*$")
-_BEHIND = re.compile(rf"\s?({_UNITS})(?![\w/])(?!\s{{0,4}}[:=])", re.IGNORECASE)
+_BEHIND = re.compile(rf"\s?({_UNITS})(?![\w/])(?!\s{{0,4}}[:=])(?!\s{{1,4}}[-+]?$)", re.IGNORECASE)
 _BEHIND_WORDS = re.compile(r"\s?(?:%|ms|s)?\s?([A-Za-z][\w/ -]{0,30})")
 _OVER = re.compile(r"\s?/\s*$")
 _NORM = re.compile(r"\|([A-Za-z]\w{0,20})\|$")
@@ -48,10 +48,18 @@ _SPLIT_WORD = re.compile(r"(?<![A-Za-z])(train|training|val|valid|validation|tes
 _SPEEDS = frozenset(["speed", "rate", "速度", "throughput", "perf"])
 """What is said of a number whose unit says it better."""
 _SIDES = frozenset(["train", "training", "epoch"])
-_WITHIN = frozenset(["batch", "minibatch", "mini_batch", "iter", "iters", "iteration", "itr", "it", "step", "batches"])
+_WITHIN = frozenset(
+    "批次 batch minibatch mini_batch iter iters iteration itr it step batches".split()  # noqa: SIM905
+)
 _COUNTERS = _WITHIN | {"update", "updates", "episode", "round", "generation"}
 _WHOLE_TIMES = frozenset(["epoch", "total", "wall", "elapsed", "training", "eval", "evaluation", "validation", "val"])
 """Beside one of these words a time is no step's."""
+_EVALUATIONS = frozenset(
+    ["eval", "evaluation", "evaluating", "validation", "validate", "validating", "valid", "val", "test"]
+)
+_COUNTED = frozenset(["step", "iter", "iteration", "epoch", "update"])
+_PER_STEP = re.compile(r"/(?:step|it|iter|iteration|batch)\b")
+_PER_SECOND = re.compile(r"/s\b(?!tep)")
 _SPACED_WORDS = frozenset(["步数", "步", "轮", "损失", "学习率", "batch", "update", "updates", "episode", "time"])
 
 Shape = tuple[str, ...]
@@ -166,6 +174,10 @@ def _key(before: str, after: str, names: list[str], i: int) -> str:
         unit = _BEHIND.match(after)
         if unit and "/" in unit[1]:
             return unit[1]
+        if _PER_STEP.match(after):
+            return "step_time"
+        if _PER_SECOND.match(after):
+            return "samples/s"
         words = _BEHIND_WORDS.match(after)
         if words and (known := _well_known(_SEPARATOR.split(words[1])[0].strip())):
             return known
@@ -195,6 +207,8 @@ def _trim(key: str) -> str:
     if snake(key) == "time":
         return "step_time"  # beside a step, a bare time is what the step took
     words = key.split(" ")
+    if len(words) > 1 and snake(words[0]) in _EVALUATIONS and snake(words[-1]) in _COUNTED:
+        return words[-1]  # `eval at step 12000: val_loss=2.6`
     for i in range(len(words)):
         candidate = " ".join(words[i:])
         slot = resolve(candidate)
@@ -207,6 +221,8 @@ def _trim(key: str) -> str:
 def _well_known(key: str) -> str:
     """The ending of words that is a name without any `:` or `=` behind it; "" when there is none."""
     words = key.split(" ")
+    if len(words) > 1 and snake(words[0]) in _EVALUATIONS and snake(words[-1]) in _COUNTED:
+        return words[-1]
     for i in range(max(0, len(words) - 4), len(words)):
         candidate = " ".join(words[i:])
         bare = candidate.split("(")[0]

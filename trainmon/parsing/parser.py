@@ -300,7 +300,9 @@ class FileParser(BulkReader):
             self._segment(line)
             return
         if self._shapes.probing and self._shapes.might(line):
+            self._unsigned = True
             self._segment(line)
+            self._unsigned = False
             return
         if self._known is None:  # only when a line in it gave no other reason
             self._known = self._might(piece)

@@ -34,6 +34,7 @@ _ONE_SCORE = re.compile(
     r"\s?(?:\([\w%]{1,8}\)\s?)?[:=]?\s?(?P<value>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\s?%?\s*$",
     re.IGNORECASE,
 )
+_AT_STEP = re.compile(r"(?:@|\bstep|\biter(?:ation)?)\s?[:=#]?\s?(\d[\d,]{0,15})\b", re.IGNORECASE)
 _COUNTING = frozenset({"step", "epoch", "epoch_step"})
 _SCORED = frozenset({"loss", "accuracy", "perplexity", "eval_loss", "eval_accuracy", "eval_perplexity"})
 _SCORE = re.compile(
@@ -43,6 +44,8 @@ _SCORE = re.compile(
 _TELLING = frozenset(
     ["loss", "eval_loss", "reward", "accuracy", "perplexity", "policy_loss", "value_loss", "grad_norm"]
 )
+_BESIDE = frozenset({"learning_rate", "grad_norm"})
+"""What a line of its own says of the epoch whose loss comes after it."""
 _MAX_SENTENCE = 400
 _SCORES = frozenset(["auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "average_precision"])
 _STEPLESS = frozenset({"step", "total_steps", "epoch", "total_epochs"})
@@ -213,8 +216,11 @@ class PatternEngine:
         found = own
         if self.epochs.head and own and "poch" not in message:
             found = pairs.read(self.epochs.head + message)
+            if len(own) == 1 and resolve(name := next(iter(own))).name in _BESIDE:
+                self.epochs.before[name] = own[name]
+                return None
         if len(found) < 2:
-            return self._alone(record, text, start) if own else None
+            return self._alone(record, text, start, own) if own else None
         key = tuple(found)
         plan = self._plans.get(key) or self._learn(key, resolve_plan(key))
         names = plan.names
@@ -230,6 +236,11 @@ class PatternEngine:
             and _COUNTING.isdisjoint(resolve_plan(tuple(own)).names)
         ):
             return None
+        if self.epochs.before and found is not own and plan.kind == "metrics":
+            found = {**self.epochs.before, **found}
+            self.epochs.before = {}
+            key = tuple(found)
+            plan = self._plans.get(key) or self._learn(key, resolve_plan(key))
         fill(record, plan, found.values())
         if not (record.values.keys() & _COUNTING or "epoch_step" in record.extra) or not (
             record.values.keys() - _STEPLESS or any(map(lossy, record.extra))
@@ -238,16 +249,21 @@ class PatternEngine:
             record.extra.clear()
             return None
         record.format = "generic"
-        record.kind = plan.kind
+        record.kind = plan.kind or "metrics"
         self._finish(record, plan, text, start)
         return ""
 
-    def _alone(self, record: Record, text: str, start: int) -> str | None:
+    def _alone(self, record: Record, text: str, start: int, own: dict[str, str]) -> str | None:
         """`Validation perplexity: 34.5`: an evaluation of one value is all that its line says."""
-        match = _ONE_SCORE.match(text, start)
-        if match is None:
+        match, step = _ONE_SCORE.match(text, start), _AT_STEP.search(text, start)
+        if match is not None:
+            found = {f"val_{match['name']}": match["value"]}
+        elif step and _EVALUATION.match(text, start) and resolve(next(iter(own))).name.startswith("eval_"):
+            found = own
+        else:
             return None
-        found = {f"val_{match['name']}": match["value"]}
+        if step:
+            found = {"step": step[1], **found}
         return self._evaluated(record, resolve_plan(tuple(found)), found, text, start)
 
     def _evaluated(self, record: Record, plan: Plan, found: dict[str, str], text: str, start: int) -> str | None:

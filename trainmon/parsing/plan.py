@@ -101,7 +101,7 @@ class Plan:
             return "metrics"
         if evals and not real - {"step_time_s", "samples_per_second", "tokens_per_second", *_GPU}:
             return "eval"
-        if stepped and real:
+        if stepped and real and (real != {"learning_rate"} or "step" in measured):  # epochs and lr: a configuration
             return "metrics"
         if real & _GPU:
             return "gpu"

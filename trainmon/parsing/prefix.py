@@ -63,7 +63,8 @@ _SYSLOG: tuple[Level, ...] = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO"
 """By the severity of a syslog priority (RFC 5424, table 2)."""
 _SKIP = re.compile(r"[\s|>\-—–]*")
 _LOGGER = re.compile(
-    r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b(?!:[\w.<>]+:\d+ - ))"
+    r"(?!(?i:epoch|step|iter\w*|train|training|valid\w*|eval\w*|test|global_step)\b"
+    rf"(?!:[\w.<>]+:\d+ - | - (?-i:{_LEVELS})\b))"
     r"[A-Za-z_<][\w.<>]*(?::[\w.<>]+)*(?:\s\d+)?(?:\s\w+Thread)?(?=\s+(?:-|\|)\s)|[a-z_]+(?:\.\w+)+\s\d+\s\w+(?=: )"
 )
 _QUIET_ERROR = re.compile(r"(?:(?:[\w.-]+: )?(?:fatal )?error|Error|FATAL ERROR|fatal): ")

@@ -21,6 +21,8 @@ from trainmon.parsing.shapes import Shapes
 from trainmon.parsing.tracebacks import Tracebacks
 
 _MAX_HELD = 12
+_LOOSE = frozenset({"generic", "learned", "bracket_step", "key_value"})
+"""Formats of no program in particular, whose counters say only by how they go on what they count."""
 _MAX_PLANS = 512
 _NEIGHBOURS = 60
 """Lines behind one with a time within which an error without one is taken to be as old: tracebacks have none."""
@@ -77,6 +79,7 @@ class RecordMaker:
         self._out: list[Record] = []
         self._time: float | None = None
         self._time_line = 0
+        self._repeated = 0
         self._outer_time: float | None = None
 
     def _record(self, kind: RecordKind, prefix: Prefix | None) -> Record:
@@ -109,6 +112,8 @@ class RecordMaker:
             record.gpu = prefix.gpu
             if prefix.labels:
                 record.labels.update(prefix.labels)
+        if self._repeated:
+            record.extra["repeated"] = self._repeated
         return record
 
     def _rows(self, rows: Iterable[Row]) -> None:
@@ -162,7 +167,7 @@ class RecordMaker:
         kind = record.kind
         if kind == "metrics" or kind == "eval":
             self.format = record.format
-            if "epoch_step" in record.extra:
+            if "epoch_step" in record.extra or ("total_steps" in record.values and record.format in _LOOSE):
                 self._counters.complete(record)
             if record.message is not None:  # what a measurement says beside its numbers is a field like any other
                 record.extra["message"], record.message = record.message, None

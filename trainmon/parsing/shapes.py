@@ -7,6 +7,7 @@ the words say nothing, by how its numbers behave: a counter that goes up by the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from trainmon.parsing.line import Line, Row
@@ -27,6 +28,7 @@ _DENSE = 0.3
 _EAGER = 4_000
 """Lines without any success after which only every eighth is looked at."""
 _PATIENT = 100_000
+_MAX_SIGNS = 32
 _STRANGERS = 40
 """Records of known formats after which nothing new is learned: the file is understood."""
 
@@ -71,8 +73,17 @@ class Shapes:
             return False
         return any(digit in line for digit in _DIGITS)
 
-    def known(self, format_name: str) -> None:
-        """A format read a record of this file."""
+    def known(self, message: str) -> None:
+        """A format read a record of this file.
+
+        Args:
+            message: What the line says, when no literal of the formats stands on it: its words become a sign. Else "".
+        """
+        if message and len(self._signs) < _MAX_SIGNS and not any(sign in message.encode() for sign in self._signs):
+            words = (part.strip() for piece in cut(message)[0] for part in _NO_WORDS.split(piece))
+            sign = max(words, key=len, default="").encode()
+            if len(sign) >= 2:
+                self._signs = (*self._signs, sign)
         if self._learning:
             self._others += 1
             if self._others >= _STRANGERS:
@@ -123,13 +134,13 @@ class Shapes:
         self._learned[shape] = seen.slots
         sign = max(shape, key=len).strip().encode()
         if len(sign) >= 2:
-            self._signs = (*self._signs, sign)[-32:]
+            self._signs = (*self._signs, sign)[-_MAX_SIGNS:]
         return [_row(seen.slots, earlier, values) for earlier, values in seen.lines]
 
     def _end(self) -> None:
         self._learning = False
         self._seen.clear()
-        self.probing = bool(self._learned)
+        self.probing = bool(self._learned or self._signs)
 
     @property
     def found(self) -> list[tuple[tuple[str, ...], Slots]]:
@@ -137,6 +148,7 @@ class Shapes:
         return list(self._learned.items())
 
 
+_NO_WORDS = re.compile(r"[\d\0]+[a-zA-Z]?")
 _DIGITS = tuple(bytes([digit]) for digit in b"1234567890")
 
 

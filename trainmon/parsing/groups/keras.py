@@ -27,6 +27,7 @@ class Keras:
         self._epoch: dict[str, object] = {}
         self._held: tuple[Row, int] | None = None
         self._idle = 0
+        self._told: tuple[object, object] | None = None
 
     def line(self, line: Line) -> list[Row] | None:
         """See `Group`."""
@@ -55,14 +56,25 @@ class Keras:
             pairs["step_time"] = pace["time"] + pace["unit"]
         if total:
             pairs["epoch_step"], pairs["steps_per_epoch"] = n, total
-        row = Row(pairs, "keras", line.number, line.offset, line.prefix, "metrics", first_epoch=1)
-        held, self._held = self._held, (row, line.number)
+        again = self._told == (line.prefix.rank, pairs.get("epoch")) and self._held is None
+        held, self._held = self._held, None
+        if again or (held is not None and held[1] != line.number and self._epoch):
+            # the epoch has its values: this is `model.evaluate`
+            rows = [held[0]] if held is not None else []
+            self._told = (line.prefix.rank, pairs.get("epoch"))
+            for name in ("epoch_step", "steps_per_epoch", "total_epochs"):
+                pairs.pop(name, None)
+            return [*rows, Row(pairs, "keras", line.number, line.offset, line.prefix, "eval")]
+        self._held = (Row(pairs, "keras", line.number, line.offset, line.prefix, "metrics", first_epoch=1), line.number)
         return [held[0]] if held is not None and held[1] != line.number else []
 
     def close(self) -> list[Row]:
         """See `Group`."""
         held, self._held = self._held, None
-        return [held[0]] if held is not None else []
+        if held is None:
+            return []
+        self._told = (held[0].prefix.rank, held[0].pairs.get("epoch"))
+        return [held[0]]
 
     def lost(self) -> None:
         """See `Group`."""
