@@ -69,7 +69,11 @@ def test_what_is_imported_is_what_is_declared() -> None:
 
     modules = {"nvidia-ml-py": "pynvml"}
     extras = PROJECT["project"]["optional-dependencies"]
-    needs = [*PROJECT["project"]["dependencies"], *extras["parquet"]]  # an extra is imported where its absence is told
+    needs = [
+        *PROJECT["project"]["dependencies"],
+        *extras["parquet"],
+        *extras["zstd"],
+    ]  # an extra is imported where its absence is told
     names = [re.split(r"[<>=~!]", need)[0] for need in needs]
     declared = {modules.get(name, name) for name in names} | {"rich"}  # rich is Textual's own
     for folder in folders().values():

@@ -13,6 +13,7 @@ from trainmon.errors import SourceError
 from trainmon.model import Record
 from trainmon.parsing.formats import Format
 from trainmon.parsing.parser import Classifier, FileParser
+from trainmon.sources.packed import broken, in_order, packed_kind, unpack
 
 BLOCK = 1 << 20
 TIMED_BLOCK = 64 << 10
@@ -80,19 +81,32 @@ class Source:
         self.name = name
         self._reading = reading
         self._file = open_source(name)
+        self._packed: BinaryIO | None = None
         found = os.fstat(self._file.fileno())
         self.regular = stat.S_ISREG(found.st_mode)
         self.mtime = found.st_mtime if self.regular else None
+        if self.regular and (kind := packed_kind(os.pread(self._file.fileno(), 8, 0))) is not None:
+            self._unpack(kind)
         self.size = found.st_size if self.regular else 0
+
+    def _unpack(self, kind: str) -> None:
+        """Read what is packed in it: front to back, as of a pipe."""
+        self._packed, self.regular = self._file, False
+        try:
+            self._file = unpack(self._packed, kind)
+        except OSError as error:
+            raise SourceError(f"{self.name}: {error}") from None
 
     def close(self) -> None:
         """Let it go."""
         self._file.close()
+        if self._packed is not None:
+            self._packed.close()
 
     @property
     def descriptor(self) -> int:
         """Its number, for `os.pread`."""
-        return self._file.fileno()
+        return self._file.fileno() if self._packed is None else self._packed.fileno()
 
     def batches(self, part: tuple[int, int] | None = None) -> Iterator[Batch]:
         """Its records block by block; of a pipe, whatever is there at once.
@@ -115,12 +129,14 @@ class Source:
             self._file.seek(start)
             self._reading.read(start, self.name)
         offset = start
+        errors = broken() if self._packed is not None else (OSError,)
         while end < 0 or offset < end:
             try:
                 block = self._file.read(self._reading.block if end < 0 else min(self._reading.block, end - offset))
-            except OSError as error:  # a network file system that went away half-way
+            except errors as error:
+                # a network file system that went away half-way, a packed file that is cut short
                 yield parser.finish(), parser.last_time
-                reason = (error.strerror or "unknown reason").lower()
+                reason = (getattr(error, "strerror", None) or str(error) or "unknown reason").lower()
                 raise SourceError(f"{self.name}: reading stopped at byte {offset:,} ({reason})") from None
             if not block:
                 break
@@ -174,7 +190,7 @@ def expand(specs: list[str]) -> Iterator[str]:
     for spec in specs:
         if spec != "-" and not os.path.lexists(spec) and any(sign in spec for sign in "*?["):
             found = [path for path in glob(spec, recursive=True) if not os.path.isdir(path)]
-            yield from sorted(found, key=natural) if found else [spec]
+            yield from in_order(sorted(found, key=natural)) if found else [spec]
         elif spec != "-" and os.path.isdir(spec):
             yield from _in_folder(spec)
         else:

@@ -340,15 +340,8 @@ class BulkReader(MachineReader):
 
     def between_lines(self, offset: int) -> bool:
         """Whether a line begins at that offset of the file and nothing waits for it."""
-        splitter = self._splitter
-        if (
-            self._wide is not None
-            or splitter.rest
-            or splitter.skipping
-            or self._blocks.half
-            or self._own.on
-            or self._bars.held
-        ):
+        cut = self._splitter.rest or self._splitter.skipping or self._blocks.half
+        if cut or self._wide is not None or self._own.on or self._bars.held:
             return False
         if self._groups.open or self._joiner.open or self._blocks.open or self._bar or self._aside:
             return False

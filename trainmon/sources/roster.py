@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from trainmon.clock import Clock
 from trainmon.model import Opened, SourceEvent, SourceState
 from trainmon.sources.files import Key, NotRegular, open_regular
+from trainmon.sources.packed import packed_kind, rotated_from
 from trainmon.sources.patterns import Pattern, binary_kind, families, natural
 from trainmon.sources.tail import Tail
 
@@ -52,6 +53,7 @@ class Found:
     fd: int
     seen: os.stat_result
     binary: str | None
+    packed: bool = False
 
 
 def open_text(path: str) -> Found:
@@ -62,7 +64,8 @@ def open_text(path: str) -> Found:
     """
     fd, seen = open_regular(path)
     try:
-        return Found(fd, seen, binary_kind(os.pread(fd, 4096, 0)))
+        head = os.pread(fd, 4096, 0)
+        return Found(fd, seen, binary_kind(head), packed_kind(head) is not None)
     except OSError:
         os.close(fd)
         raise
@@ -97,6 +100,8 @@ class Roster:
         """Take in what was named. What it is shows when it is opened: that may block, this does not."""
         plain = []
         for spec in dict.fromkeys(specs):
+            if rotated_from(spec) in specs:
+                continue  # the past of a log that is named, too: it is read with it
             if spec != "-":
                 path = os.path.expanduser(spec)
                 self._paths.add(path)
@@ -123,7 +128,8 @@ class Roster:
     def matched(self, pattern: Pattern, paths: list[str], first: bool) -> list[SourceEvent]:
         """Take in the paths that a pattern matches now; new ones are waited for."""
         out: list[SourceEvent] = []
-        new = [path for path in paths if path not in self._paths]
+        present = set(paths)
+        new = [path for path in paths if path not in self._paths and rotated_from(path) not in present]
         for path in new:
             self._paths.add(path)
             # Other members of a family lay there already when the user picked some of them.
@@ -177,6 +183,8 @@ class Roster:
             wait.due = self._clock.monotonic() + _LOOK_AGAIN_S
             if found.binary is not None:
                 sentence = f"{wait.spec} is {found.binary}, no log; it is left out."
+                if found.packed:
+                    sentence = f"{wait.spec} is packed: it is read with its log, or by trainmon parse {wait.spec}."
                 self.say(out, wait.spec, None, "not readable", sentence, bad=not wait.found)
             elif other is not None and not wait.found:
                 sentence = f"{wait.spec} is the same file as {other.name}; it is followed once."

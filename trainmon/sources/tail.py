@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Literal
 
 from trainmon.model import Ahead, CaughtUp, Glimpse, Replaced, SourceEvent
 from trainmon.sources.files import BLOCK, MARK, FollowedFile
+from trainmon.sources.packed import older_events, rotations
 
 LONG = 1024 * 1024
 """Files above this many bytes are shown by their ends before they are read."""
@@ -68,7 +70,7 @@ class Tail(FollowedFile):
     """
 
     __slots__ = (
-        "_ahead", "_ahead_mark", "_done", "_stamp",
+        "_ahead", "_ahead_mark", "_done", "_older", "_stamp",
         "active", "due", "failures", "hangs", "name", "parked", "phase",
         "probe_at", "probe_mark", "probe_size", "queued",
     )  # fmt: skip
@@ -91,9 +93,12 @@ class Tail(FollowedFile):
         self._ahead = -1
         self._ahead_mark = b""
         self._done = -1
+        self._older: Iterator[list[SourceEvent]] | None = None
 
     def begin(self, long: int = LONG, head: int = HEAD, tail: int = TAIL) -> list[SourceEvent]:
         """Start a generation: a glimpse when it is longer than `long` bytes; its history comes later."""
+        if self.generation == 0 and self.offset == 0:
+            self._look_back()
         self.phase = "history"
         self._ahead = -1
         self.aim()
@@ -102,6 +107,16 @@ class Tail(FollowedFile):
         glimpse = take_glimpse(self.fd, self.source, self.generation, self.size, head, tail)
         self._set_ahead(glimpse.size, (glimpse.tail or glimpse.head)[-MARK:])
         return [glimpse]
+
+    def _look_back(self) -> None:
+        """What was rotated away before we came are this file's first generations."""
+        try:
+            older = rotations(self.path)
+        except OSError:
+            return
+        if older:
+            self.generation = len(older)
+            self._older = older_events(self.source, older, self.size)
 
     def _set_ahead(self, offset: int, mark: bytes) -> None:
         self._ahead, self._ahead_mark = offset, mark
@@ -144,6 +159,11 @@ class Tail(FollowedFile):
             OSError: See `FollowedFile.look`.
         """
         self.parked = False
+        if self._older is not None:
+            events = next(self._older, None)
+            if events is not None:
+                return events
+            self._older = None
         return self._settle(self.look(limit, check=False))
 
     def _settle(self, events: list[SourceEvent]) -> list[SourceEvent]:
