@@ -332,7 +332,7 @@ class BulkReader(MachineReader):
         if total is not None:
             self.total_steps = int(total)
         if columns.times is not None:
-            self._time = columns.times[-1]
+            self._time, self._time_line = columns.times[-1], self.lines
 
     def refused(self) -> None:
         """Columns that nobody took: try with less."""

@@ -151,6 +151,9 @@ class LineReader(OwnLineReader):
         record = self._record("metrics", prefix)
         outcome = self._patterns.read(record, text, prefix.end)
         if outcome is None:
+            if self._patterns.kept:
+                self._patterns.kept = False
+                return True
             if not self._shapes.probing or (rows := self._shapes.line(self._line(text, prefix))) is None:
                 return False
             self._rows(rows)

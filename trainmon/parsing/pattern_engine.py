@@ -138,6 +138,7 @@ class PatternEngine:
 
     Attributes:
         epochs: The epoch that was told above the lines.
+        kept: Set when a line was no record, but is part of a later one.
     """
 
     def __init__(self, formats: Sequence[Format]) -> None:
@@ -145,6 +146,7 @@ class PatternEngine:
         self._rules: list[tuple[Format, LineRule]] = [(f, r) for f in formats if f.engine == "pattern" for r in f.lines]
         self._plans: dict[tuple[str, ...], Plan] = {}
         self.epochs = Epochs()
+        self.kept = False
 
     def read(self, record: Record, text: str, start: int) -> str | None:
         """Fill `record` from a line.
@@ -218,6 +220,7 @@ class PatternEngine:
             found = pairs.read(self.epochs.head + message)
             if len(own) == 1 and resolve(name := next(iter(own))).name in _BESIDE:
                 self.epochs.before[name] = own[name]
+                self.kept = True
                 return None
         if len(found) < 2:
             return self._alone(record, text, start, own) if own else None

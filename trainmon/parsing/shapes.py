@@ -28,6 +28,7 @@ _DENSE = 0.3
 _EAGER = 4_000
 """Lines without any success after which only every eighth is looked at."""
 _PATIENT = 100_000
+_MAX_BORING = 2048
 _MAX_SIGNS = 32
 _STRANGERS = 40
 """Records of known formats after which nothing new is learned: the file is understood."""
@@ -57,14 +58,21 @@ class Shapes:
         self._learned: dict[tuple[str, ...], Slots] = {}
         self._signs: tuple[bytes, ...] = ()
         self._looked = 0
+        self._key = b""
+        self._boring: set[bytes] = set()
+        """Lines without their digits whose like was looked at in vain."""
         self._others = 0
 
     def might(self, line: bytes) -> bool:
         """Whether a line without any known literal should be shown: it is of a learned shape, or may teach one."""
+        self._key = b""
         for sign in self._signs:
             if sign in line:
                 return True
         if not self._learning or len(line) > 4 * _MAX_TEXT:
+            return False
+        self._key = line.translate(None, _DIGIT_BYTES)
+        if self._key in self._boring:
             return False
         self._looked += 1
         if self._looked > _EAGER and (self._looked & 7 or self._looked > _PATIENT):
@@ -97,14 +105,24 @@ class Shapes:
         """
         text = line.message
         if not 3 <= len(text) <= _MAX_TEXT:
+            self._in_vain()
             return None
         shape, values = cut(text)
         if not 2 <= len(values) <= _MAX_NUMBERS:
+            self._in_vain()
             return None
         slots = self._learned.get(shape)
         if slots is not None:
             return [_row(slots, line, values)]
         return self._study(shape, values, line) if self._learning else None
+
+    def _in_vain(self) -> None:
+        """Lines like the one that `might` let through need not be looked at again."""
+        if len(self._boring) >= _MAX_BORING:
+            self._boring.clear()
+        if self._key:
+            self._boring.add(self._key)
+            self._key = b""
 
     def _study(self, shape: tuple[str, ...], values: list[str], line: Line) -> list[Row] | None:
         seen = self._seen.get(shape)
@@ -114,6 +132,7 @@ class Shapes:
             seen = self._seen[shape] = _Seen(told(shape), since=line.number)
             seen.hopeless = not seen.slots.measures and foreign(shape)
         if seen.hopeless:
+            self._in_vain()
             return None
         seen.lines.append((line, values))
         count = len(seen.lines)
@@ -149,6 +168,7 @@ class Shapes:
 
 
 _NO_WORDS = re.compile(r"[\d\0]+[a-zA-Z]?")
+_DIGIT_BYTES = b"0123456789"
 _DIGITS = tuple(bytes([digit]) for digit in b"1234567890")
 
 

@@ -43,12 +43,17 @@ class Groups:
         """The next line; None when it belongs to none of them."""
         text, asked = line.text, False
         for group in self._all:
-            if group.open or any(opener in text for opener in group.openers):
-                rows = group.line(line)
-                if rows is not None:
-                    self._look()
-                    return rows
-                asked = True
+            if not group.open:
+                for opener in group.openers:  # a loop and no generator: it costs where lines come by the million
+                    if opener in text:
+                        break
+                else:
+                    continue
+            rows = group.line(line)
+            if rows is not None:
+                self._look()
+                return rows
+            asked = True
         if asked:
             self._look()
         return None

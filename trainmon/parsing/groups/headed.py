@@ -12,10 +12,11 @@ from trainmon.parsing.line import Line, Row
 from trainmon.parsing.names import resolve
 
 _COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
-_HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
+_HEADS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     # OLMo `[step=2/739328]`, OLMo-core `[step=100/2000,epoch=1,eta=5h11m]`
     (
         "olmo",
+        ("[step=",),
         re.compile(
             rf"\[step=(?P<step>{_COUNT})(?:/(?P<total_steps>{_COUNT}|\?+))?(?:,epoch=(?P<epoch>\d+))?[^\]]{{0,80}}\]\s*$"
         ),
@@ -23,38 +24,40 @@ _HEADS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # Composer `[batch=1/100]:`, `[epoch=0][batch=1/100]:`
     (
         "composer",
+        ("[batch=", "[token=", "[sample="),
         re.compile(
             r"(?:\[epoch=(?P<epoch>\d+)(?:/(?P<total_epochs>\d+))?\])?"
             r"\[(?P<unit>batch|token|sample)=(?P<step>[\d,]+)(?:/(?P<total_steps>[\d,]+))?\]:?\s*$"
         ),
     ),
     # rsl_rl, legged_gym
-    ("rsl_rl", re.compile(r"Learning iteration (?P<step>\d+)/(?P<total_steps>\d+)\s*$")),
-    ("nemo_rl", re.compile(r"=+ Step (?P<step>\d+)/(?P<total_steps>\d+) =+\s*$")),
+    ("rsl_rl", ("Learning iteration ",), re.compile(r"Learning iteration (?P<step>\d+)/(?P<total_steps>\d+)\s*$")),
+    ("nemo_rl", ("= Step ",), re.compile(r"=+ Step (?P<step>\d+)/(?P<total_steps>\d+) =+\s*$")),
     (
         "areal",
+        (" Train step ",),
         re.compile(
             r"Epoch (?P<epoch>\d+)/(?P<total_epochs>\d+) Step (?P<epoch_step>\d+)/(?P<steps_per_epoch>\d+) "
             r"Train step (?P<step>\d+)/(?P<total_steps>\d+) done"
         ),
     ),
-    # `Step: 100`, and nothing else on the line
-    (
-        "step_block",
-        re.compile(
-            rf"^[\s=*#>~-]*(?:global[ _])?(?:step|iteration|iter|update)\s?[:#=]?\s?(?P<step>{_COUNT})"
-            rf"(?:\s?(?:/|of)\s?(?P<total_steps>{_COUNT}))?[\s=*#:~-]*$",
-            re.IGNORECASE,
-        ),
-    ),
     # Coqui TTS
     (
         "coqui",
+        ("--> STEP: ",),
         re.compile(
             r"--> STEP: (?P<epoch_step>\d+)(?:/(?P<steps_per_epoch>\d+))?(?: -- GLOBAL_STEP: (?P<step>\d+))?\s*$"
         ),
     ),
 )
+"""(format, what stands on every such line, the line)."""
+_STEP = re.compile(
+    rf"[\s=*#>~-]*(?:global[ _])?(?:step|iteration|iter|update)\s?[:#=]?\s?(?P<step>{_COUNT})"
+    rf"(?:\s?(?:/|of)\s?(?P<total_steps>{_COUNT}))?[\s=*#:~-]*$",
+    re.IGNORECASE,
+)
+"""`Step: 100`, and nothing else on the line."""
+_SHORT = 60
 _PAIR = re.compile(
     r"^(?:\s*(?:\| > |\* |- |• )?|\t+)(?P<key>[^\W\d_][^=:]{0,80}?)\s*[=:]\s*"
     r"(?P<value>[-+]?(?:[\d.]|nan|inf|<)\S*.{0,60})$"
@@ -63,7 +66,6 @@ _CELLS = re.compile(r"^\s*[│|┃]\s*(?P<key>[^│|┃]{1,100}?)\s*[│|┃]\s*
 _COMPOSER = re.compile(r"^(?:Train|Eval)\s+")
 _RULES = frozenset("-#=*_ ─━═┌┐└┘├┤╔╗╚╝╭╮╰╯┬┴┼│")
 _MAX_PAIRS = 400
-_LONGEST = 200
 _MAX_BLOCKS = 32
 _STRAY = 3
 _STRAYS = {"nemo_rl": 40, "areal": 40}
@@ -106,19 +108,19 @@ class Headed:
 
     def line(self, line: Line) -> list[Row] | None:
         """See `Group`."""
-        if not self.open and len(line.text) > _LONGEST and "[" not in line.text:
-            return None
         stream = (line.prefix.rank, line.prefix.local_rank, line.prefix.node)
-        for name, pattern in _HEADS:
-            if (match := pattern.search(line.message if name == "step_block" else line.text)) is not None:
-                rows = self._end(self._open_for(stream))
-                found = {key: value for key, value in match.groupdict().items() if value and "?" not in value}
-                found.pop("unit", None)
-                if len(self._blocks) >= _MAX_BLOCKS:
-                    self._blocks.pop(next(iter(self._blocks)))
-                self._blocks[stream] = _Block(name, dict(found), line)
-                self.open = True
-                return rows
+        if (head := _head(line)) is not None:
+            name, begun = head
+            rows = self._end(self._open_for(stream))
+            found = {key: value for key, value in begun.groupdict().items() if value and "?" not in value}
+            found.pop("unit", None)
+            if len(self._blocks) >= _MAX_BLOCKS:
+                self._blocks.pop(next(iter(self._blocks)))
+            self._blocks[stream] = _Block(name, dict(found), line)
+            self.open = True
+            return rows
+        if not self.open:
+            return None
         key = self._open_for(stream)
         block = self._blocks.get(key) if key is not None else None
         if block is None or key is None:
@@ -173,3 +175,18 @@ class Headed:
         """See `Group`."""
         self._blocks.clear()
         self.open = False
+
+
+def _head(line: Line) -> tuple[str, re.Match[str]] | None:
+    """The format and the match of a line that begins a block."""
+    text = line.text
+    for name, literals, pattern in _HEADS:
+        for literal in literals:
+            if literal in text:
+                match = pattern.search(text)
+                if match is not None:
+                    return name, match
+                break
+    start = line.prefix.end
+    match = _STEP.match(text, start) if len(text) - start <= _SHORT else None
+    return ("step_block", match) if match is not None else None

@@ -14,6 +14,7 @@ _NAME = re.compile(r"(?=.*[^\W\d])[\w #%./@()+*^'-]{1,60}$|#$")
 _APART = re.compile(r"[^\W\d][\w./@()%#+-]*(?: [^\W\d][\w./@()%#+-]*){0,2}$|#$")
 _RULE = re.compile(r"[\s|+:=\-_─━═┃│┡┩╇┏┓┳┗┛┻┌┐└┘├┤┬┴┼╞╡╪╔╗╚╝╠╣╦╩╬]+$")
 _BOX = str.maketrans("│┃║", "|||")
+_DECIMAL = re.compile(r"\d[.,]\d|\de[-+]?\d")
 _BLANKS = re.compile(r"\s{2,}|\t")
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 _COUNTERS = frozenset(
@@ -61,8 +62,10 @@ def _sign(text: str) -> str | None:
 
 def header(text: str) -> tuple[str, list[str], int] | None:
     """The sign, the names and the place of the counter of a header; None when the line is none."""
+    if "=" in text or _DECIMAL.search(text):  # a line of values, as almost all are
+        return None
     text = text.strip()
-    if not 8 <= len(text) <= 4000 or "=" in text:
+    if not 8 <= len(text) <= 4000:
         return None
     sign = _sign(text)
     if sign is None:
