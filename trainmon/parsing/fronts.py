@@ -115,10 +115,14 @@ def front(text: str, at: int, mtime: float | None, *, timed: bool, inner: bool) 
 
 def label(text: str, at: int) -> Front | None:
     """A host's label at that place: `worker-1: `, `10.0.0.5: `, `algo-1-x7f | `, a pod and its container."""
-    match = _LABEL.match(text, at)
+    colon = text.find(":", at, at + 64)
+    if (colon < 0 or " " in text[at:colon]) and "|" not in text[at : at + 64]:
+        match = None
+    else:
+        match = _LABEL.match(text, at)
     if match is not None:
         return Front(match.end("host") + 1 if text[match.end("host")] == ":" else match.end(), node=match["host"])
-    match = _POD.match(text, at)
+    match = _POD.match(text, at) if "-" in text[at : at + 64] else None
     return Front(match.end(), node=match["pod"] or match["stern"]) if match is not None else None
 
 

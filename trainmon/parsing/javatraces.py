@@ -10,7 +10,8 @@ from trainmon.parsing.tracebacks import Stream
 
 _HEAD = re.compile(
     r"(?:Exception in thread \"[^\"]{1,100}\" )?"
-    r"(?:[a-z_][\w$]*\.)+[\w$]*[A-Z][\w$]*(?:Exception|Error|Throwable|Failure|Interrupt)\b(?::\s|$)"
+    r"(?:java|javax|jakarta|jdk|sun|org|com|net|io|edu|de|scala|kotlin|akka|kafka|reactor|feign)\."
+    r"(?:[a-z_][\w$]{0,60}\.){0,12}[\w$]{0,60}[A-Z][\w$]{0,60}(?:Exception|Error|Throwable|Failure|Interrupt)\b(?::\s|$)"
 )
 _CAUSE = re.compile(r"\s*(?:Caused by|Suppressed): (.{1,400})")
 _FRAME = re.compile(r"\s+at\s+(?:[\w.$@-]+/)*[\w.$<>]+\(([^)]{0,200})\)")
@@ -48,7 +49,7 @@ class JavaTraces:
         self.open: dict[Stream, Trace] = {}
 
     def begins(self, message: str) -> bool:
-        """Whether a message is the head of a trace. Python prints `package.Error: text` too: frames must follow."""
+        """Whether a message is the head of a trace: `package.Error: text` of a package that is no Python's."""
         return _HEAD.match(message) is not None
 
     def begin(self, stream: Stream, trace: Trace) -> Trace | None:

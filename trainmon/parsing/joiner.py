@@ -67,12 +67,12 @@ class Joiner:
         self._width = 0
         self._before = self._cuts = 0
 
-    def begins(self, held: Held) -> bool:
-        """Whether a line is the first part of something; then it is kept."""
-        text, start = held.text, held.prefix.end
+    def begins(self, text: str, prefix: Prefix, number: int, offset: int) -> bool:
+        """Whether a line is the first part of something; then it is kept. See `Held` for the arguments."""
+        start = prefix.end
         if len(text) > _MAX_TEXT:
             return False
-        if held.prefix.partial:
+        if prefix.partial:
             self._kind = "partial"
         elif _opened(text, start):
             self._kind = "braces"
@@ -80,7 +80,7 @@ class Joiner:
             self._kind = "wrapped"
         else:
             return False
-        self._lines, self._size, self.open = [held], len(text), True
+        self._lines, self._size, self.open = [Held(text, prefix, number, offset)], len(text), True
         return True
 
     def _wrapped(self, text: str, start: int) -> bool:

@@ -34,7 +34,7 @@ _MARKUP = re.compile(
     r"|green|yellow|blue|magenta|cyan|white)|#[0-9a-f]{6}) ?){1,4}\]"
 )
 """Rich's markup, printed by something else than Rich."""
-_REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\].*$")
+_REPEATED = re.compile(r"\s{0,4}\[repeated (\d{1,9})x across cluster\].*$")
 """How Ray folds the same line of several workers."""
 _MAX_TEXT = 1 << 14
 _TEXTS = ("textPayload", "@message", "MESSAGE", "log", "line", "body", "text")
@@ -85,7 +85,9 @@ class LineReader(OwnLineReader):
         if self._java.open and self._in_java(text, prefix):
             return
         message = text[prefix.end :]
-        told = len(message) < 200 and self._patterns.epochs.told(message, self.lines + 1)
+        told = False
+        if len(message) < 200 and ("poch" in message or "POCH" in message or message[-1:] in ": "):
+            told = self._patterns.epochs.told(message, self.lines + 1)
         if (rows := self._groups.line(self._line(text, prefix))) is not None:
             self._rows(rows)
             return
@@ -97,18 +99,21 @@ class LineReader(OwnLineReader):
             if cut is not None:
                 self._traceback(stream, cut, None, "")
             return
-        if message[:1].isalpha() and "." in message[:60] and self._java.begins(message):
+        if ("." in message[:12] or message.startswith("Exception in thread ")) and self._java.begins(message):
             trace = Trace(message, prefix, self.lines + 1, self._line_start)
             before = self._java.begin((prefix.rank, prefix.local_rank, prefix.node), trace)
             if before is not None:
                 self._java_trace(before)
             return
         calm = prefix.level != "ERROR" and prefix.level != "FATAL"
-        if calm and not self._whole and self._joiner.begins(self._held(text, prefix)):
+        if calm and not self._whole and self._joiner.begins(text, prefix, self.lines + 1, self._line_start):
             return
         if calm and self._measured(text, message, prefix):
             return
         self._said(text, message, prefix)
+
+    def _begins_object(self, text: str) -> bool:
+        return self._joiner.begins(text, Prefix(), self.lines + 1, self._line_start)
 
     def _held(self, text: str, prefix: Prefix) -> Held:
         return Held(text, prefix, self.lines + 1, self._line_start)
@@ -175,7 +180,7 @@ class LineReader(OwnLineReader):
             if data.startswith(AGENT) and self._agent(data, None, Prefix()):
                 return
             text = decode(data[:_MAX_TEXT])
-            if not self._whole and len(data) <= _MAX_TEXT and self._joiner.begins(self._held(text, Prefix())):
+            if not self._whole and len(data) <= _MAX_TEXT and self._begins_object(text):
                 return
             if data[1:2] == b"'":
                 if self._dictionary(text, None, ""):
