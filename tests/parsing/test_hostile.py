@@ -161,7 +161,9 @@ def test_every_cut_of_the_tools_text() -> None:
 
 UNITS = [b" ", b"9", b"|", b"| ", b"- ", b"0.00 ", b", ", b"{", b'{"', b"[x", b"(", b"\\", b"a=1 ", b"a: 1 | ", b"%|", b"[default0]:",
          b"[rank1]: ", b"N/A ", b"# gpu ", b"NVIDIA-SMI ", b"avg-cpu: ", b"%util ", b"memory.used [MiB], ", b"'C, ", b'{"trainmon"',
-         b"2025-01-01 ", b"10:00:00 ", b"Error: ", b"CUDA out of memory. ", b"model=", b"saving checkpoint ", b"a/", b"\x1b[", b"\x1b]"]  # fmt: skip
+         b"2025-01-01 ", b"10:00:00 ", b"Error: ", b"CUDA out of memory. ", b"model=", b"saving checkpoint ", b"a/", b"\x1b[", b"\x1b]",
+         b"validation", b"test", b"evaluate ", b"epoch ", b"Step ", b"java.", b"A", b"worker-1: ", b"-a1", b"loss: ", b"1/", b"{'a': ",
+         "第".encode(), b"[repeated ", b"[bold]", b"a_", b"10:00:00,", b"train ", b"scoation "]  # fmt: skip
 
 
 @pytest.mark.parametrize("front", [b"", b"| ", b"step 1 loss ", b"ERROR "])

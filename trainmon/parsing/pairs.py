@@ -62,6 +62,9 @@ _PER_STEP = re.compile(r"/(?:step|it|iter|iteration|batch)\b")
 _PER_SECOND = re.compile(r"/s\b(?!tep)")
 _SPACED_WORDS = frozenset(["步数", "步", "轮", "损失", "学习率", "batch", "update", "updates", "episode", "time"])
 
+_MAX_KEY = 160
+"""Characters in front of a number that can be its name."""
+
 Shape = tuple[str, ...]
 _LASTS = "\1"
 """Marks, in a shape, that what follows is a duration or a time of day."""
@@ -134,6 +137,8 @@ def names_of(shape: Shape) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _key(before: str, after: str, names: list[str], i: int) -> str:
     """The name of the number between two pieces of a line."""
+    if len(before) > 2 * _MAX_KEY:
+        before = before[:_MAX_KEY] + before[-_MAX_KEY:]
     if before.endswith(_LASTS):
         key = _key(before[:-1], after, names, i)
         if key == "step_time":
@@ -186,7 +191,7 @@ def _key(before: str, after: str, names: list[str], i: int) -> str:
 
 def _last_key(text: str) -> str:
     """The words at the end of a piece, behind the last separator."""
-    text = text.rstrip(" \t'\"")
+    text = text[-_MAX_KEY:].rstrip(" \t'\"")
     if text.endswith("|") and (found := _NORM.search(text)):  # `|grad|=1.0`
         return found[1]
     if text.endswith((")", "]")):  # a unit, or a group of a name: `memory (MB)`, `Epoch(train)`

@@ -7,7 +7,9 @@ import re
 from trainmon.parsing import pairs as reader
 from trainmon.parsing.line import Line, Row
 
-_ANNOUNCED = re.compile(r"(?:evaluat|validat)\w*.{0,80}?epoch\s+(?P<epoch>\d+)\s*/\s*(?P<total>\d+)", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    r"(?:evaluat|validat)\w{0,12}.{0,80}?epoch\s+(?P<epoch>\d+)\s*/\s*(?P<total>\d+)", re.IGNORECASE
+)
 _ALONE = re.compile(
     r"\s*(?P<key>ppl|perplexity|(?:val|eval|test)?[ _]?(?:loss|accuracy|acc|ppl|perplexity))\s*[:=]\s*"
     r"(?P<value>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))(?:\s*,\s*loss: (?P<loss>\S+))?\s*$",
@@ -64,7 +66,7 @@ class After:
                 return self._told() or None
             if (found := self._chat(text)) is not None:
                 return found
-        if match := _ANNOUNCED.search(text):
+        if match := _ANNOUNCED.search(text[:400]):
             self._epoch = {"epoch": match["epoch"], "total_epochs": match["total"]}
             self._announced, self.open = line.number, True
             return None
