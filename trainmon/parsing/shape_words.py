@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from trainmon.model import RecordKind
 from trainmon.parsing.names import FIELDS, resolve, snake
+from trainmon.parsing.plan import lossy
 from trainmon.parsing.values import simple
 
 _UNITS = (
@@ -185,7 +186,10 @@ def told(shape: tuple[str, ...]) -> Slots:
     measured = [
         i
         for i, name in enumerate(names)
-        if name and i != counter and (_MEASURED.search(snake(name)) or canonical[i] in _TELLING)
+        if name
+        and i != counter
+        and (_MEASURED.search(snake(name)) or canonical[i] in _TELLING)
+        and ("loss" not in name.lower() or lossy(snake(name)))
     ]
     if not any("loss" in name for name in canonical):
         for i in measured:
