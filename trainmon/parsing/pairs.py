@@ -105,10 +105,20 @@ def read(text: str) -> dict[str, str]:
     """Names and numbers of a line, in order; of two of one name the first."""
     shape, values = cut(text)
     out: dict[str, str] = {}
-    for name, unit, value in zip(*names_of(shape), values, strict=True):
+    for i, (name, unit, value) in enumerate(zip(*names_of(shape), values, strict=True)):
         if name and name not in out:
             out[name] = value + unit if unit and value[-1:].isdigit() else value
+            if shape[i + 1].strip() == "/" and resolve(name).name.endswith("accuracy"):
+                out[name] = _share(value, values[i + 1]) or out[name]
     return out
+
+
+def _share(part: str, whole: str) -> str:
+    """`9842/10000` as a share; "" when it is none."""
+    try:
+        return repr(float(part) / float(whole)) if float(part) <= float(whole) else ""
+    except (ValueError, ZeroDivisionError):
+        return ""
 
 
 @lru_cache(maxsize=4096)
