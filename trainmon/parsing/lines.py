@@ -158,6 +158,7 @@ class LineReader(OwnLineReader):
         if outcome is None:
             if self._patterns.kept:
                 self._patterns.kept = False
+                self._shapes.known(message if self._unsigned else "")
                 return True
             if not self._shapes.probing or (rows := self._shapes.line(self._line(text, prefix))) is None:
                 return False
